@@ -65,6 +65,28 @@ want_status 0
 want_out '"devices": []'
 want_out '"libraries": []'
 want_out 'nothing.so: the CUDA plug-in is not there"'
+# A path that is no dataset is described.
+printf 'RIFF    WAVEfmt ' >"$work/speech.wav"
+printf 'path\ttext\n' >"$work/table.tsv"
+mkdir "$work/folder" "$work/run"
+touch "$work/run/metrics.jsonl"
+for name in info ls plan; do
+    run "$name" "$work/speech.wav"
+    want_status 1
+    want_empty
+    want_err "$work/speech.wav: a WAV file, not a dataset; pack makes a dataset of"
+done
+run info "$work/table.tsv"
+want_err "table.tsv: a file, not a dataset; pack makes a dataset of"
+run info "$d/manifest.spsh"
+want_err "manifest.spsh: one file of a dataset; give the dataset's folder"
+run info "$work/run"
+want_err "run: a training run, not a dataset; speechshard report describes it"
+run info "$work/folder"
+want_err "folder: no manifest.spsh and no shards: not a dataset; pack makes a dataset of a corpus"
+run info "$work/nothing"
+want_status 1
+want_err "nothing: no such directory"
 want_usage "--devices takes no dataset" info --devices "$d"
 want_usage "DATASET is missing" info
 cli_result

@@ -11,12 +11,14 @@
 #include "manifest.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "base/checksum.h"
 #include "io/io_internal.h"
+#include "no_dataset.h"
 #include "speechshard/limits.h"
 
 #define MANIFEST_NAME "manifest.spsh"
@@ -286,40 +288,22 @@ static spsh_status open_file(const spsh_io *io, const spsh_allocator *allocator,
     return rc;
 }
 
-static bool exists(const spsh_io *io, const spsh_allocator *allocator, const char *dataset_path,
-                   const char *name)
-{
-    struct stat info;
-    char *path = spsh__path_join(allocator, dataset_path, name);
-    memset(&info, 0, sizeof(info));
-    bool found = path != NULL && io->stat_fn(io->user, path, &info) == 0;
-    spsh__free(allocator, path);
-    return found;
-}
-
 static bool has_generation(const spsh_io *io, const spsh_allocator *allocator,
                            const char *dataset_path, uint64_t generation)
 {
     char name[40];
     spsh__generation_name("manifest", generation, name);
-    return exists(io, allocator, dataset_path, name);
+    return spsh__dataset_has(io, allocator, dataset_path, name);
 }
 
-/* Say what there is instead of a readable manifest.spsh. Older generations are numbered without
- * gaps. */
+/* Explain why there is no readable manifest.spsh. Older generations are numbered without gaps. */
 static spsh_status explain(const spsh_io *io, const spsh_allocator *allocator,
                            const char *dataset_path, spsh_status rc, spsh_error *err)
 {
     if (err == NULL || rc == SPSH_E_NO_MEMORY)
         return rc;
-    if (rc == SPSH_E_NOT_FOUND) {
-        const char *what = "no manifest.spsh and no shards: not a dataset";
-        if (!exists(io, allocator, dataset_path, "."))
-            what = "no such directory";
-        else if (exists(io, allocator, dataset_path, "shards"))
-            what = "no manifest.spsh: pack has not finished; run it again to continue";
-        return SPSH_FAIL_OS(err, rc, err->os_errno, "%s: %s", dataset_path, what);
-    }
+    if (rc == SPSH_E_NOT_FOUND || err->os_errno == ENOTDIR)
+        return spsh__no_dataset(io, allocator, dataset_path, rc, err);
     uint64_t newest = 0;
     while (newest < UINT32_MAX && has_generation(io, allocator, dataset_path, newest + 1))
         newest++;

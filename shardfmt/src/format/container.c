@@ -128,10 +128,16 @@ static spsh_status check_header_fields(const uint8_t *page, const char *path, sp
     return SPSH_OK;
 }
 
+bool spsh__header_is_ours(const uint8_t *bytes, size_t size_bytes)
+{
+    return size_bytes >= sizeof(header_magic) &&
+           memcmp(bytes, header_magic, sizeof(header_magic)) == 0;
+}
+
 spsh_status spsh__header_decode(const uint8_t *page, const char *path, spsh__header *ret_header,
                                 spsh_error *err)
 {
-    if (memcmp(page, header_magic, 8) != 0)
+    if (!spsh__header_is_ours(page, SPSH__PAGE_BYTES))
         return SPSH_FAIL_AT(err, SPSH_E_NOT_SPEECHSHARD, 0, "%s: not a speechshard file", path);
     uint64_t expected = spsh__load_u64le(page + 8);
     uint64_t found = spsh__checksum(page + 16, 0, page + 16, SPSH__PAGE_BYTES - 16);

@@ -47,6 +47,9 @@ typedef struct spsh__footer {
     uint64_t record_count, utterance_count;
 } spsh__footer;
 
+/* True if bytes, such as the first ones of a file, start with the magic number of a header. */
+bool spsh__header_is_ours(const uint8_t *bytes, size_t size_bytes);
+
 /* page has SPSH__PAGE_BYTES. */
 void spsh__header_encode(const spsh__header *header, uint8_t *page);
 spsh_status spsh__header_decode(const uint8_t *page, const char *path, spsh__header *ret_header,

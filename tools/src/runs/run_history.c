@@ -306,7 +306,10 @@ static spsh_status read_file(spsh__run_history *h, const char *path, const spsh_
     f.fd = io->open_fn(io->user, path, O_RDONLY | O_CLOEXEC, 0);
     if (f.fd < 0) {
         const spsh_status rc = spsh_io_status(-f.fd);
-        return SPSH_FAIL_OS(err, rc, -f.fd, "%s: cannot open: %s", path, strerror(-f.fd));
+        return SPSH_FAIL_OS(err, rc, -f.fd, "%s: cannot open: %s%s", path, strerror(-f.fd),
+                            rc == SPSH_E_NOT_FOUND || f.fd == -ENOTDIR
+                                ? "; a run is the folder that train -o writes"
+                                : "");
     }
     const spsh_status rc = add_lines(h, &f, err);
     (void)io->close_fn(io->user, f.fd);

@@ -106,6 +106,38 @@ static bool is_folder(const spsh_io *io, const char *path)
     return fd >= 0;
 }
 
+static bool has(const spsh_io *io, const char *folder, const char *name)
+{
+    struct stat info;
+    char *path = spsh__checkpoint_join(spsh_allocator_default(), folder, name);
+    memset(&info, 0, sizeof(info));
+    const bool found = path != NULL && io->stat_fn(io->user, path, &info) == 0;
+    spsh__free(spsh_allocator_default(), path);
+    return found;
+}
+
+/* Describe a path that is neither a run nor a checkpoint; keep the error of any other failure. */
+static spsh_status explain(const char *path, const spsh_io *io, spsh_status rc, spsh_error *err)
+{
+    if (err == NULL || (rc != SPSH_E_NOT_FOUND && rc != SPSH_E_NOT_SPEECHSHARD))
+        return rc;
+    if (rc == SPSH_E_NOT_SPEECHSHARD)
+        return SPSH_FAIL(err, rc, "%s: neither a checkpoint nor the folder of a run", path);
+    if (!is_folder(io, path))
+        return SPSH_FAIL_OS(err, rc, err->os_errno,
+                            "%s: no such run or checkpoint; a run is the folder that train -o "
+                            "writes",
+                            path);
+    if (has(io, path, "manifest.spsh"))
+        return SPSH_FAIL_OS(err, rc, err->os_errno,
+                            "%s: a dataset, not a run; a run is the folder that train -o writes",
+                            path);
+    if (!has(io, path, "checkpoints"))
+        return SPSH_FAIL_OS(err, rc, err->os_errno,
+                            "%s: not the folder of a run, or the run has no checkpoint yet", path);
+    return rc;
+}
+
 /* NOLINTNEXTLINE(readability-function-size): a function and its user belong side by side */
 spsh_status spsh__checkpoint_open(const char *path, const spsh_io *io, spsh_log_fn log_fn,
                                   void *log_user, spsh__checkpoint_file **ret_file,
@@ -115,12 +147,13 @@ spsh_status spsh__checkpoint_open(const char *path, const spsh_io *io, spsh_log_
     if (io == NULL)
         io = spsh_io_default();
     if (!is_folder(io, path))
-        return spsh__checkpoint_read(path, io, allocator, ret_file, ret, err);
+        return explain(path, io, spsh__checkpoint_read(path, io, allocator, ret_file, ret, err),
+                       err);
     char *folder = spsh__checkpoint_join(allocator, path, "checkpoints");
     if (folder == NULL)
         return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "%s: checkpoints", path);
     const search s = {folder, io, allocator, log_fn, log_user};
     const spsh_status rc = open_newest(&s, ret_file, ret, err);
     spsh__free(allocator, folder);
-    return rc;
+    return explain(path, io, rc, err);
 }
