@@ -6,7 +6,7 @@
 
 #include "common/file_names.h"
 #include "spsh_test.h"
-#include "text/edit_distance.h"
+#include "common/edit_distance.h"
 #include "text/minhash.h"
 #include "text/text_cover.h"
 #include "text/text_index.h"

@@ -4,6 +4,7 @@
 
 #include "common/file_names.h"
 #include "common/file_out.h"
+#include "common/nearest_id.h"
 #include "dedup_options.h"
 #include "pair/explain.h"
 #include "pair/pair_audio.h"
@@ -12,12 +13,6 @@
 #include "set/source_prints.h"
 #include "speechshard/inside.h"
 #include "speechshard/options.h"
-#include "text/edit_distance.h"
-
-enum {
-    IDS_SEARCHED = 200000, /* ids compared to suggest the nearest one for an unknown id */
-    ID_POINTS_MAX = 256,
-};
 
 struct spsh_explanation {
     spsh_explain_side sides[2];
@@ -29,59 +24,15 @@ struct spsh_explanation {
 
 /* ---- the two utterances ---- */
 
-static spsh__points points_of(spsh_bytes text, uint32_t *points)
-{
-    const size_t count = text.size_bytes < ID_POINTS_MAX ? text.size_bytes : ID_POINTS_MAX;
-    for (size_t i = 0; i < count; i++)
-        points[i] = text.data[i];
-    return (spsh__points){points, count};
-}
-
-/* Whether the id is nearer to the typed one than *best: it is a path that ends in the typed id, or
- * it differs in fewer characters. */
-static bool is_nearer(spsh_bytes id, const char *typed, size_t *best)
-{
-    uint32_t points[2][ID_POINTS_MAX];
-    uint32_t row[2 * ID_POINTS_MAX + 3];
-    const spsh_bytes want = spsh__bytes_of(typed);
-    size_t distance = 0;
-    if (id.size_bytes > want.size_bytes && want.size_bytes > 0) {
-        const size_t at = id.size_bytes - want.size_bytes;
-        if (id.data[at - 1] == '/' && memcmp(id.data + at, want.data, want.size_bytes) == 0)
-            distance = 1;
-    }
-    if (distance == 0)
-        distance = spsh__edit_distance(points_of(id, points[0]), points_of(want, points[1]),
-                                       *best > 0 ? *best - 1 : 0, row);
-    if (distance >= *best)
-        return false;
-    *best = distance;
-    return true;
-}
-
 static spsh_status fail_unknown(const spsh_dataset *dataset, spsh_reader *reader, const char *id,
                                 spsh_error *err)
 {
-    const uint64_t count = spsh_dataset_info_get(dataset)->utterance_count;
-    const char *path = spsh_dataset_path(dataset);
-    size_t best = strlen(id) / 3 + 2;
     spsh__builder nearest = {0};
-    spsh_utterance utterance;
-    spsh_status rc = SPSH_E_NOT_FOUND;
-    best = best < ID_POINTS_MAX ? best : ID_POINTS_MAX;
-    for (uint64_t i = 0; i < count && i < IDS_SEARCHED; i++) {
-        if (spsh_reader_metadata(reader, i, &utterance, NULL) != SPSH_OK)
-            break;
-        if (!is_nearer(utterance.id, id, &best))
-            continue;
-        spsh__builder_clear(&nearest);
-        spsh__builder_append_bytes(&nearest, utterance.id);
-    }
-    const char *name = nearest.size_bytes > 0 ? spsh__builder_text(&nearest) : NULL;
-    if (name != NULL)
-        rc = SPSH_FAIL(err, rc, "%s has no utterance '%s'; did you mean '%s'?", path, id, name);
-    else
-        rc = SPSH_FAIL(err, rc, "%s has no utterance '%s' ('speechshard ls' lists them)", path, id);
+    const char *name = spsh__nearest_id(dataset, reader, id, &nearest);
+    const spsh_status rc =
+        SPSH_FAIL(err, SPSH_E_NOT_FOUND, "%s has no utterance '%s'%s%s%s",
+                  spsh_dataset_path(dataset), id, name != NULL ? "; did you mean '" : "",
+                  name != NULL ? name : " ('speechshard ls' lists them)", name != NULL ? "'?" : "");
     spsh__builder_free(&nearest);
     return rc;
 }

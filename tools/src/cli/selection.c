@@ -6,6 +6,7 @@
 
 #include "cli.h"
 #include "common/file_names.h"
+#include "common/nearest_id.h"
 
 enum {
     ROWS_AT_ONCE = 1024,
@@ -36,6 +37,18 @@ int spsh__dataset_open_or_report(const char *path, uint32_t flags, spsh_dataset 
     if (spsh_dataset_open(path, &options, ret_dataset, &err) != SPSH_OK)
         return spsh__cli_fail(NULL, &err);
     return SPSH_EXIT_DONE;
+}
+
+int spsh__utterance_missing(const spsh_dataset *dataset, spsh_reader *reader, const char *id)
+{
+    spsh__builder nearest = {0};
+    const char *name = spsh__nearest_id(dataset, reader, id, &nearest);
+    spsh__cli_error("%s has no utterance '%s'%s%s%s", spsh_dataset_path(dataset), id,
+                    name != NULL ? "; did you mean '" : "",
+                    name != NULL ? name : " ('speechshard ls' lists them)",
+                    name != NULL ? "'?" : "");
+    spsh__builder_free(&nearest);
+    return SPSH_EXIT_FAILED;
 }
 
 spsh_status spsh__row_name(const spsh_dataset *dataset, spsh_name_kind kind, uint32_t number,

@@ -52,6 +52,10 @@ SPSH_NODISCARD spsh_status spsh__selection_pass(spsh__selection *selection, uint
                                                 spsh_error *err);
 void spsh__selection_free(spsh__selection *selection);
 
+/** Report an id that the dataset does not have, and suggest the nearest one. Returns
+ * SPSH_EXIT_FAILED. */
+int spsh__utterance_missing(const spsh_dataset *dataset, spsh_reader *reader, const char *id);
+
 /** Return the name for a number in a row. Empty for SPSH_NONE_U32. */
 SPSH_NODISCARD spsh_status spsh__row_name(const spsh_dataset *dataset, spsh_name_kind kind,
                                           uint32_t number, spsh_bytes *ret_name, spsh_error *err);

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/selection.h"
 #include "common/file_names.h"
 #include "common/json_out.h"
 #include "speechshard/inside.h"
@@ -22,12 +23,17 @@ static int find(const spsh__show_request *show, const spsh__datasets *datasets,
         spsh_status rc = spsh_reader_open(datasets->items[i], &reader, &err);
         if (rc == SPSH_OK)
             rc = spsh_reader_find(reader, spsh__bytes_of(show->id), ret_position, &err);
+        const bool is_unknown = rc == SPSH_E_NOT_FOUND && err.os_errno == 0;
+        if (is_unknown && datasets->count == 1)
+            (void)spsh__utterance_missing(datasets->items[i], reader, show->id);
         spsh_reader_close(reader);
+        if (is_unknown && datasets->count == 1)
+            return SPSH_EXIT_FAILED;
         if (rc == SPSH_OK) {
             *ret_dataset = datasets->items[i];
             return SPSH_EXIT_DONE;
         }
-        if (rc != SPSH_E_NOT_FOUND || err.os_errno != 0)
+        if (!is_unknown)
             return spsh__cli_fail(NULL, &err);
     }
     spsh__cli_error("there is no utterance '%s' ('speechshard ls' lists them)", show->id);

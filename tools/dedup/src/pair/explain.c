@@ -8,12 +8,12 @@
 #include <string.h>
 
 #include "common/byte_builder.h"
+#include "common/edit_distance.h"
 #include "common/file_names.h"
 #include "copies/judge.h"
 #include "pair_audio.h"
 #include "set/set_readers.h"
 #include "speechshard/inside.h"
-#include "text/edit_distance.h"
 #include "text/text_profile.h"
 
 static const double search_max_s = 600; /* maximum duration of each utterance for a search at every

@@ -18,7 +18,7 @@
 
 #include <stdlib.h>
 
-#include "edit_distance.h"
+#include "common/edit_distance.h"
 #include "minhash.h"
 #include "speechshard/inside.h"
 

@@ -1,6 +1,6 @@
 /* edit_distance.h: Levenshtein distance of code points, up to a limit. */
-#ifndef SPSH_DEDUP_EDIT_DISTANCE_H
-#define SPSH_DEDUP_EDIT_DISTANCE_H
+#ifndef SPSH_EDIT_DISTANCE_H
+#define SPSH_EDIT_DISTANCE_H
 
 #include <stddef.h>
 #include <stdint.h>
