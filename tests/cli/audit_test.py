@@ -308,7 +308,7 @@ def test_damage(work):
     for train, told in (("web.spsh:train", "web.spsh: no split 'train'; this dataset has no splits"),
                         ("broken.spsh:trian", "broken.spsh: no split 'trian'; this dataset has the splits ")):
         done = audit(work, "damaged", train=(train,), test=("broken.spsh:test",))
-        equal(done.returncode, 1, f"{train}: {done.stderr}")
+        equal(done.returncode, 2, f"{train}: {done.stderr}")
         check(told in done.stderr, f"{train}: {done.stderr}")
         check(not (work / "broken.spsh" / "fingerprints").exists(), f"{train}: nothing was made")
     done = audit(work, "damaged", test=("speech.spsh:caf\udce9",))

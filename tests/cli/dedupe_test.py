@@ -264,6 +264,9 @@ def test_apply():
           sorted(i for i, m in Plan(work / "plan.jsonl").members.items() if m["decision"] == "drop"), "what is skipped")
     equal(rows["again"]["skip_reason"], "copy of one.spsh plain (same_recording, acoustic)", "the reason")
     check("applied already" in good("apply", work / "plan.jsonl").stderr, "twice")
+    again = json.loads(good("apply", work / "plan.jsonl", "--json").stdout)
+    equal((again["datasets_changed"], again["overlay"][:7]), (0, "dedupe-"), f"twice, as JSON: {again}")
+    check(again["datasets"] > 0 and again["utterances"] > 0, f"what is skipped: {again}")
     again, _ = dedupe("again.jsonl")
     equal([m for m in again.members.values() if m["decision"] == "drop"], [], "nothing is left to drop")
     good("overlay", work / "one.spsh", "add", "mine", "--skip", work / "skip.tsv")
@@ -342,12 +345,13 @@ def test_damage():
 def test_splits():
     one, fresh = work / "one.spsh", work / "fresh.spsh"
     shutil.copytree(one, fresh, ignore=shutil.ignore_patterns("fingerprints"))
-    bad("no split 'tarin'; this dataset has the splits ", "dedupe", f"{fresh}:tarin")
+    bad("no split 'tarin'; this dataset has the splits ", "dedupe", f"{fresh}:tarin", status=2)
     told = run("dedupe", f"{fresh}:tarin").stderr.split("the splits ")[-1].strip()
     equal(sorted(told.split(", ")), ["dev", "test", "train"], "its splits")
-    bad("no split 'tarin'", "dedupe", f"{fresh}:tarin", "--estimate")
+    bad("no split 'tarin'", "dedupe", f"{fresh}:tarin", "--estimate", status=2)
     check(not (fresh / "fingerprints").exists(), "a slip is told before anything is made")
-    bad("two.spsh: no split 'train'; this dataset has no splits", "dedupe", f"{work / 'two.spsh'}:train")
+    bad("two.spsh: no split 'train'; this dataset has no splits", "dedupe", f"{work / 'two.spsh'}:train",
+        status=2)
     bad("names of splits are UTF-8", "dedupe", f"{one}:caf\udce9", status=2)
     for splits, seconds in ((":dev", 5), (":dev,test", 9), ("", 61)):
         hours = json.loads(good("dedupe", f"{one}{splits}", f"{one}:dev", "--estimate", "--json").stdout)["audio_hours"]
@@ -362,7 +366,7 @@ def test_usage():
     bad("--part '2/2' is not a part", "dedupe", one, "-o", "x", "--part", "2/2", status=2)
     bad("--exact-only compares no audio", "dedupe", one, "--exact-only", "--search", "deep", status=2)
     bad("none of the datasets", "dedupe", one, "--prefer", work / "two.spsh", status=2)
-    bad("no dataset has a split 'tarin'", "dedupe", one, "--drop-from", "tarin")
+    bad("no dataset has a split 'tarin'", "dedupe", one, "--drop-from", "tarin", status=2)
     bad("No such file", "dedupe", work / "nothing.spsh")
     bad("cannot open", "apply", work / "nothing.jsonl")
 

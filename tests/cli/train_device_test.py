@@ -67,7 +67,15 @@ def test_without_a_device(work):
           f"the reason: {done.stderr}")
     done = train(work, "without", "cpu", "train.backend=auto", "train.epochs=1")
     equal(done.returncode, 0, f"status: {done.stderr}")
-    check("computes on cpu, as there is no GPU: the CUDA plug-in" in done.stderr, f"what it computes on: {done.stderr}")
+    check("computes on cpu, as there is no GPU" in done.stderr, f"what it computes on: {done.stderr}")
+    # A machine without a GPU needs no plug-in, and no reader of its messages should look for one.
+    has_gpu = any(pathlib.Path(name).exists() for name in
+                  ("/dev/nvidiactl", "/proc/driver/nvidia/version", "/dev/dxg", "/dev/nvhost-gpu"))
+    equal("CUDA plug-in" in done.stderr, has_gpu, f"the reason without -v: {done.stderr}")
+    done = run(work, "without", "train", "tiny.yaml", "--estimate", *TINY, "train.backend=auto")
+    equal("CUDA plug-in" in done.stdout + done.stderr, has_gpu, f"the reason of --estimate: {done.stdout}")
+    done = train(work, "without", "cpu-2", "train.backend=auto", "train.epochs=1", "-v")
+    check("the CUDA plug-in was not built or not installed" in done.stderr, f"the reason with -v: {done.stderr}")
     done = train(work, "without", "none", "train.backend=cuad")
     check("did you mean 'cuda'?" in done.stderr, f"the nearest: {done.stderr}")
 

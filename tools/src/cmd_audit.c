@@ -217,7 +217,7 @@ static int run_audit(audit_command *c, const spsh_audit_options *options)
     else if (status == SPSH_E_CANCELED)
         spsh__cli_error("stopped; the finished work is kept, and the same command continues");
     else
-        (void)spsh__source_fail(NULL, c->sources, &err);
+        rc = spsh__source_fail(NULL, c->sources, &err);
     spsh_audit_free(audit);
     return rc;
 }

@@ -198,7 +198,7 @@ static int find(dedupe_command *c, const spsh_dedupe_options *options)
         spsh__cli_message("%s", err.message);
         rc = SPSH_EXIT_DONE;
     } else {
-        (void)spsh__source_fail("dedupe", c->sources, &err);
+        rc = spsh__source_fail("dedupe", c->sources, &err);
     }
     spsh_dedupe_result_free(d);
     if (c->temporary != NULL)

@@ -9,7 +9,7 @@
 
 #include "py_binding.h"
 
-enum { MESSAGES_MAX = 1000, LEVEL_ERROR = 40, LEVEL_WARNING = 30, LEVEL_INFO = 20 };
+enum { MESSAGES_MAX = 1000, LEVEL_ERROR = 40, LEVEL_WARNING = 30, LEVEL_INFO = 20, LEVEL_DEBUG = 10 };
 
 typedef struct message {
     struct message *next;
@@ -58,7 +58,8 @@ static int level_number(spsh_log_level level)
 {
     return level == SPSH_LOG_ERROR     ? LEVEL_ERROR
            : level == SPSH_LOG_WARNING ? LEVEL_WARNING
-                                       : LEVEL_INFO;
+           : level == SPSH_LOG_INFO    ? LEVEL_INFO
+                                       : LEVEL_DEBUG;
 }
 
 void spsh__py_log_put(void *user, spsh_log_level level, const char *text)

@@ -94,6 +94,7 @@ typedef enum spsh_log_level {
     SPSH_LOG_ERROR = 0,
     SPSH_LOG_WARNING = 1,
     SPSH_LOG_INFO = 2,
+    SPSH_LOG_DEBUG = 3, /* explains a choice; of use only if the choice is a surprise */
 } spsh_log_level;
 
 /** text is one line without a newline, valid during the call. May be called from worker threads. */

@@ -501,7 +501,7 @@ static void test_no_device(void)
              .stop_at = 1
     };
     CHECK_I64(train_kit_run(&run), SPSH_E_CANCELED);
-    CHECK(strstr(run.log, "computes on cpu, as there is no GPU: ") != NULL);
+    CHECK(strstr(run.log, "computes on cpu, as there is no GPU") != NULL);
     twin->capability = 90;
     run = (kit_run){
         .folder = "other", .overrides = {"train.backend=cuda", "train.device=2"}

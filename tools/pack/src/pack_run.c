@@ -314,10 +314,15 @@ static spsh_status fail_empty(const spsh_pack_options *options, const spsh__pack
     spsh_status rc = SPSH_OK;
     if (root == NULL || first == NULL)
         rc = SPSH_NO_MEMORY(err);
+    else if (rows[most] == 0 && options->split_filter != NULL)
+        rc = SPSH_FAIL(err, SPSH_E_INVALID_ARG,
+                       "%s: nothing to pack: split_filter %s: no row of the corpus is of this "
+                       "split",
+                       root, options->split_filter);
     else if (rows[most] == 0)
         rc = SPSH_FAIL(err, SPSH_E_NOT_FOUND,
-                       "%s: nothing to pack: the corpus has no rows, or none that split_filter "
-                       "asks for (reports/rejects.jsonl says more)",
+                       "%s: nothing to pack: the corpus has no rows (reports/rejects.jsonl says "
+                       "more)",
                        root);
     else
         rc = SPSH_FAIL(err, SPSH_E_NOT_FOUND,

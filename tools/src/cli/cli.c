@@ -22,10 +22,13 @@ enum {
     OPERAND_KINDS_MAX = 8 /* words in an operands pattern */
 };
 
-static bool flag_help, flag_version, flag_quiet; /* flags of the process's only command line */
+static bool flag_help, flag_version, flag_quiet,
+    flag_verbose; /* flags of the process's only command line */
 
 static const spsh_cli_option common_options[] = {
     {"quiet", 'q', SPSH_CLI_FLAG, NULL, "print errors only", &flag_quiet, 0, 0},
+    {"verbose", 'v', SPSH_CLI_FLAG, NULL,
+     "also print the reasons of choices, such as why no GPU is used", &flag_verbose, 0, 0},
     {"help", 'h', SPSH_CLI_FLAG, NULL, "print this help", &flag_help, 0, 0},
     {"version", 0, SPSH_CLI_FLAG, NULL, "print name and version", &flag_version, 0, 0},
     SPSH_CLI_OPTIONS_END,
@@ -58,6 +61,11 @@ static void note_memory_options(const spsh_cli_command *command)
 bool spsh__cli_is_quiet(void)
 {
     return flag_quiet;
+}
+
+bool spsh__cli_is_verbose(void)
+{
+    return flag_verbose && !flag_quiet;
 }
 
 /* ---- values ---- */

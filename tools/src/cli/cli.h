@@ -58,7 +58,7 @@ typedef struct spsh_cli_texts {
     size_t count;
 } spsh_cli_texts;
 
-/** One option. Every command has --help, --quiet, and --version, which are not listed. */
+/** One option. Every command has --help, --quiet, --verbose, and --version, which are not listed. */
 typedef struct spsh_cli_option {
     const char *long_name; /* without dashes */
     char short_name;       /* 0: none */
@@ -104,6 +104,9 @@ int spsh__cli_usage(const char *name, const char *format, ...) SPSH_PRINTF(2, 3)
 /** True if --quiet was given. */
 bool spsh__cli_is_quiet(void);
 
+/** True if --verbose was given without --quiet. */
+bool spsh__cli_is_verbose(void);
+
 /** Return the command's options that reduce its memory, such as "--memory or --jobs", or NULL. */
 const char *spsh__cli_memory_options(void);
 
@@ -115,12 +118,17 @@ void spsh__cli_message(const char *format, ...) SPSH_PRINTF(1, 2);
 /** Print a line to standard error, even with --quiet. */
 void spsh__cli_error(const char *format, ...) SPSH_PRINTF(1, 2);
 
-/** A log_fn for any library. Prints errors always, other levels unless --quiet. user is unused. */
+/** A log_fn for any library. Prints errors always, SPSH_LOG_DEBUG with --verbose, and other levels
+ * unless --quiet. user is unused. */
 void spsh__cli_log(void *user, spsh_log_level level, const char *text);
 
 /** Print "context: message of err" (context may be NULL), then advice for a lack of memory or
  * space. Returns SPSH_EXIT_FAILED. */
 int spsh__cli_fail(const char *context, const spsh_error *err);
+
+/** The same for a call that takes what the user wrote, such as splits: returns SPSH_EXIT_USAGE for
+ * SPSH_E_INVALID_ARG. */
+int spsh__cli_fail_run(const char *context, const spsh_error *err);
 
 /** Report that the command itself is out of memory. Returns SPSH_EXIT_FAILED. */
 int spsh__cli_fail_memory(void);

@@ -66,7 +66,7 @@ void spsh__cli_log(void *user, spsh_log_level level, const char *text)
     (void)user;
     if (level == SPSH_LOG_ERROR)
         spsh__cli_error("%s", text);
-    else
+    else if (level != SPSH_LOG_DEBUG || spsh__cli_is_verbose())
         spsh__cli_message("%s", text);
 }
 
@@ -120,6 +120,12 @@ int spsh__cli_fail(const char *context, const spsh_error *err)
         advise_memory();
     advise_space(err->status);
     return SPSH_EXIT_FAILED;
+}
+
+int spsh__cli_fail_run(const char *context, const spsh_error *err)
+{
+    const int status = spsh__cli_fail(context, err);
+    return err->status == SPSH_E_INVALID_ARG ? SPSH_EXIT_USAGE : status;
 }
 
 int spsh__cli_fail_memory(void)

@@ -8,6 +8,8 @@
 #include "choose_backend.h"
 
 #include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
 
 #include "backend_cuda/backend_cuda_rnn.h"
 #include "speechshard/inside.h"
@@ -80,6 +82,28 @@ static const char *host_name(const spsh__config *c)
     return c->backend == SPSH__BACKEND_REFERENCE ? "reference" : "cpu";
 }
 
+/* Files of NVIDIA's driver: on a PC or server, under WSL, and on a Jetson. */
+static bool machine_has_gpu(void)
+{
+    static const char *const files[] = {"/dev/nvidiactl", "/proc/driver/nvidia/version", "/dev/dxg",
+                                        "/dev/nvhost-gpu"};
+    for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++)
+        if (access(files[i], F_OK) == 0)
+            return true;
+    return false;
+}
+
+/* Describe the host as the choice. Without a GPU in the machine, the CPU is no surprise: a missing
+ * plug-in would look like a mistake of the reader. */
+static void tell_host(const char *name, const char *why, spsh__compute *c)
+{
+    const bool is_surprise = why != NULL && machine_has_gpu();
+    (void)snprintf(c->text, sizeof(c->text), "%s%s%s%s", name,
+                   why != NULL ? ", as there is no GPU" : "", is_surprise ? ": " : "",
+                   is_surprise ? why : "");
+    (void)snprintf(c->why, sizeof(c->why), "%s", why == NULL || is_surprise ? "" : why);
+}
+
 /* why: no device; NULL: none was asked for. */
 static spsh_status open_on_host(const spsh__compute_options *o, const char *why, spsh__compute *c,
                                 spsh_error *err)
@@ -92,8 +116,7 @@ static spsh_status open_on_host(const spsh__compute_options *o, const char *why,
                          "auto, or fp32, is right here",
                          precisions[wanted - 1], name, why != NULL ? "; no GPU: " : "",
                          why != NULL ? why : "");
-    (void)snprintf(c->text, sizeof(c->text), "%s%s%s", name,
-                   why != NULL ? ", as there is no GPU: " : "", why != NULL ? why : "");
+    tell_host(name, why, c);
     return spsh__backend_open(name, o->threads, o->allocator, &c->backend, err);
 }
 

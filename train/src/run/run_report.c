@@ -92,6 +92,8 @@ void spsh__run_report_start(const spsh__run *r)
                   r->backend->ops->name, together, with,
                   (unsigned long long)spsh__feed_epoch_utterances(r->feed));
     spsh__run_log(r, SPSH_LOG_INFO, "computes on %s", r->compute.text);
+    if (r->compute.why[0] != '\0')
+        spsh__run_log(r, SPSH_LOG_DEBUG, "no GPU: %s", r->compute.why);
     if (r->learner.exchange == SPSH__EXCHANGE_HOST && r->learner.exchange_reason[0] != '\0')
         spsh__run_log(r, SPSH_LOG_WARNING, "gradients go through the host: %s",
                       r->learner.exchange_reason);
