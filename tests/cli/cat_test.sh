@@ -36,6 +36,30 @@ run cat "$d" no-such-id
 want_status 1
 want_empty
 want_err "has no utterance 'no-such-id'"
+# An id without its first folders, or with a slip: the nearest one is named.
+run cat "$d" hello-world
+want_status 1
+want_err "d.spsh has no utterance 'hello-world'; did you mean 'en/hello-world'?"
+run cat "$d" sesion-1
+want_err "did you mean 'session-1'?"
+run plan "$d" --show-augment hello-world --augment speed-perturb
+want_status 1
+want_err "did you mean 'en/hello-world'?"
+
+# --json describes the utterance; audio is written only on request.
+run cat "$d" en/hello-world --json
+want_status 0
+want_quiet
+want_lines 1
+"$command" ls --json "$d" | sed -n '1s/}$/,"output":null,"plot":null}/p' >"$work/want"
+want_same "$work/want" "$work/out"
+run cat "$d" en/hello-world --json -o "$work/described.wav" --plot "$work/described.svg"
+want_status 0
+want_out "\"output\":\"$work/described.wav\",\"plot\":\"$work/described.svg\""
+want_same "$work/expected/0.wav" "$work/described.wav"
+[ -s "$work/described.svg" ] || fail "no picture"
+want_usage "--json and the audio" cat "$d" en/hello-world --json -o -
+
 run cat "$d" no-such-id -o "$work/new.wav"
 want_status 1
 [ ! -e "$work/new.wav" ] || fail "a file for an utterance that is not there"

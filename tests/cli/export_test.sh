@@ -74,6 +74,11 @@ want_err "$work/some is not empty"
 run export "$d" --to wav -o "$work/no/such/folder"
 want_status 1
 want_err "no/such"
+run export "$d" --to wav --domain talks --split test -o "$work/counted" --json
+want_status 0
+want_quiet
+want_out "\"output\":\"$work/counted\",\"to\":\"wav\",\"exported\":1,\"bytes\":"
+want_out '"skipped":0,"failed":0}'
 want_usage "there is no split 'dev'" export "$d" --to wav --split dev -o "$work/none"
 [ ! -e "$work/none" ] || fail "a directory after a wrong argument"
 mkdir "$work/empty"

@@ -160,7 +160,23 @@ run plan "$c" --seed 4 --compare '--max-seconds 3' --compare "--max-padded-secon
 want_status 0
 want_lines 4
 want_out "--max-seconds 3 "
-want_out "(none)"
+want_out "(baseline)"
+[ "$(sed -n 4p "$work/out" | cut -c 1-10)" = "(baseline)" ] || fail "an empty --compare places the baseline"
+run plan "$c" --seed 4 --compare '--max-seconds 3'
+want_status 0
+want_lines 3
+[ "$(sed -n 2p "$work/out" | cut -c 1-10)" = "(baseline)" ] || fail "the baseline is not the first row"
+"$command" plan --json "$c" --max-seconds 6 | jq 'del(.took_seconds, .seconds_taken)' >"$work/alone"
+run plan --json "$c" --max-seconds 6 --compare '--max-seconds 3'
+want_status 0
+want_json '.settings | length == 2 and .[0].options == "" and .[1].options == "--max-seconds 3"'
+want_json ".settings[0].batches == $(jq .batches "$work/alone")"
+# Options that are only right with those of --compare: the baseline has no row.
+run plan "$c" --max-seconds 0.5 --compare '--long drop --max-seconds 3'
+want_status 0
+want_lines 2
+want_no_out "(baseline)"
+want_err "that was the baseline, which has no row"
 run plan --json "$c" --max-seconds 6 --compare '--max-seconds 3' --compare '' --compare '--epoch 1'
 want_status 2
 run plan --json "$c" --max-seconds 6 --compare '--max-seconds 3' --compare '' --compare '--world-size 2'

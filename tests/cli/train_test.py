@@ -122,9 +122,42 @@ def test_refused(work):
     failed(run("train", "tiny.yaml", "tiny.yaml", "-o", "x", cwd=work), 2, "one configuration")
     failed(train(work, "x", "data.train=no.spsh"), 1, "no.spsh")
     failed(train(work, "x", "data.dev=no.spsh"), 1, "no.spsh")
-    failed(train(work, "x", "data.train=speech.spsh:tran"), 1, '"tran"', "train")
+    failed(train(work, "x", "data.train=speech.spsh:tran"), 2, '"tran"', "train")
     check(not (work / "x").exists(), "what is refused before the first step leaves nothing behind")
     failed(train(work, "run"), 1, "run: has checkpoints", "set resume to continue")
+
+
+def test_unknown_split(work):
+    """A split that the data do not have is a wrong argument, in every command that takes one."""
+    for words in (["pack", "corpus.tsv", "-o", "wrong.spsh", "--split", "tset"],
+                  ["ls", "speech.spsh", "--split", "tset"],
+                  ["export", "speech.spsh", "--to", "wav", "-o", "wrong", "--split", "tset"],
+                  ["plan", "speech.spsh", "--split", "tset"],
+                  ["bench", "speech.spsh", "--split", "tset"],
+                  ["dedupe", "speech.spsh:tset", "-o", "wrong.jsonl"],
+                  ["dedupe", "speech.spsh", "-o", "wrong.jsonl", "--drop-from", "tset"],
+                  ["audit", "--train", "speech.spsh:tset", "--test", "speech.spsh:test", "-o", "wrong"],
+                  ["audit", "--train", "speech.spsh:train", "--test", "speech.spsh:tset", "-o", "wrong"],
+                  ["train", "tiny.yaml", "--make-vocab", "vocabulary=wrong.vocabulary", "data.train=speech.spsh:tset"],
+                  ["train", "tiny.yaml", "--estimate", "data.train=speech.spsh:tset"],
+                  ["train", "tiny.yaml", "-o", "wrong", "data.dev=speech.spsh:tset"],
+                  ["eval", "run", "speech.spsh:tset"],
+                  ["transcribe", "run", "speech.spsh", "--split", "tset"]):
+        done = run(*words, cwd=work)
+        equal((done.returncode, done.stdout), (2, ""), f"{words}: {done.stderr}")
+        check("tset" in done.stderr, f"{words}: {done.stderr}")
+    check(not (work / "wrong/checkpoints").exists(), "nothing was begun")
+
+
+def test_no_run(work):
+    """What is no run is described."""
+    for name, said in (("no", "no: no such run or checkpoint; a run is the folder that train -o writes"),
+                       ("corpus.tsv", "corpus.tsv: neither a checkpoint nor the folder of a run"),
+                       ("clips", "clips: not the folder of a run, or the run has no checkpoint yet"),
+                       ("speech.spsh", "speech.spsh: a dataset, not a run")):
+        for command in ("eval", "transcribe"):
+            failed(run(command, name, "speech.spsh", cwd=work), 1, said)
+    failed(run("report", "no", cwd=work), 1, "a run is the folder that train -o writes")
 
 
 def test_strategy(work):
@@ -526,7 +559,8 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         work = pathlib.Path(folder)
         make_corpus(work)
-        run_tests([test_train, test_metrics_are_documented, test_refused, test_strategy, test_resume, test_stopped, test_terminal,
+        run_tests([test_train, test_metrics_are_documented, test_refused, test_unknown_split,
+                   test_no_run, test_strategy, test_resume, test_stopped, test_terminal,
                    test_event_files, test_eval, test_transcribe_dataset, test_transcribe_files, test_transcribe_long,
                    test_transcribe_damage, test_damaged_checkpoint, test_report, test_report_of_a_run_that_goes_on, test_report_of_costs, test_env,
                    test_rendezvous_is_refused], work)

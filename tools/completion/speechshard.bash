@@ -3,7 +3,7 @@ _speechshard()
 {
     local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]}
     local commands="pack info ls cat verify repair export overlay plan bench featgen fingerprint dedupe apply revert audit explain train eval transcribe report env"
-    local common="--help --quiet --version"
+    local common="--help --quiet --verbose --version"
     local options
     local plan="--seed --max-seconds --max-padded-seconds --max-utterances --alpha --weight --unit
         --split --domain --language --min-duration --max-duration --max-per-speaker --duplicates
@@ -58,9 +58,9 @@ _speechshard()
     info) options="--devices --json" ;;
     verify) options="--decode --cached --jobs --json" ;;
     ls) options="--all --json --domain --split --limit --offset" ;;
-    cat) options="--output --payload --plot --features --augment --seed --epoch --noise --room" ;;
+    cat) options="--output --payload --plot --features --augment --seed --epoch --noise --room --json" ;;
     repair) options="--output --in-place --json" ;;
-    export) options="--to --output --domain --split --shard-size" ;;
+    export) options="--to --output --domain --split --shard-size --json" ;;
     overlay) options="--skip --transcript --json" ;;
     plan) options="$plan --compare --epoch --whole --json --show-augment --augment --features --noise --room
         --epochs" ;;
@@ -69,7 +69,7 @@ _speechshard()
     fingerprint) options="--jobs --part --estimate --json" ;;
     dedupe) options="--output --html --search --exact-only --keep --prefer --drop-from --contained
         --speed-grid --confirm --memory --work --jobs --part --estimate --json" ;;
-    apply | revert) options="" ;;
+    apply | revert) options="--json" ;;
     audit) options="--train --test --output --fail-on --profile --aliases --speed-grid --check --memory --work
         --jobs --estimate --json" ;;
     explain) options="--plot --listen --json" ;;

@@ -10,6 +10,7 @@
 #include "common/file_names.h"
 #include "common/file_out.h"
 #include "plot/cat_plot.h"
+#include "print/utterance_out.h"
 
 typedef struct request {
     const char *dataset_path;
@@ -18,8 +19,8 @@ typedef struct request {
     const char *plot;   /* NULL: none */
     spsh__hear_words words;
     uint64_t epoch;
-    bool payload;
-    bool has_audio; /* a WAV file is written; not needed for only a picture */
+    bool payload, json;
+    bool has_audio; /* a WAV file is written; not needed for only a picture or a description */
     spsh__hear_request hear;
 } request;
 
@@ -72,6 +73,26 @@ static spsh_status write_output(const request *r, const spsh__cat_subject *c, sp
     return rc;
 }
 
+/* The members of `ls --json`, and the files that were written. */
+static spsh_status print_json(const request *r, const spsh__cat_subject *c, spsh_error *err)
+{
+    spsh__utterance_place place = {c->dataset, c->reader, NULL, c->position, c->row};
+    spsh_json *json = NULL;
+    spsh_status rc = spsh_reader_open(c->dataset, &place.original_reader, err);
+    if (rc == SPSH_OK) {
+        json = spsh__json_new();
+        rc = spsh__utterance_put(json, &place, err);
+    }
+    if (rc == SPSH_OK) {
+        spsh__json_put_string(json, "output", r->output);
+        spsh__json_put_string(json, "plot", r->plot);
+        rc = spsh__json_write_line(json, stdout, err);
+    }
+    spsh__json_free(json);
+    spsh_reader_close(place.original_reader);
+    return rc;
+}
+
 static int cat(const request *r, const spsh_dataset *dataset)
 {
     spsh_error err = SPSH_ERROR_INIT;
@@ -82,10 +103,9 @@ static int cat(const request *r, const spsh_dataset *dataset)
         rc = spsh_reader_find(c.reader, spsh__bytes_of(r->id), &c.position, &err);
         /* With an errno it is a shard that is not there. */
         if (rc == SPSH_E_NOT_FOUND && err.os_errno == 0) {
-            spsh__cli_error("%s has no utterance '%s' ('speechshard ls' lists them)",
-                            r->dataset_path, r->id);
+            const int status = spsh__utterance_missing(dataset, c.reader, r->id);
             spsh_reader_close(c.reader);
-            return SPSH_EXIT_FAILED;
+            return status;
         }
     }
     if (rc == SPSH_OK)
@@ -94,6 +114,8 @@ static int cat(const request *r, const spsh_dataset *dataset)
         rc = spsh__cat_hear(&c, r->plot, NULL, &err);
     if (rc == SPSH_OK && r->has_audio)
         rc = write_output(r, &c, &err);
+    if (rc == SPSH_OK && r->json)
+        rc = print_json(r, &c, &err);
     spsh_reader_close(c.reader);
     if (rc == SPSH_OK || spsh__cli_output_failed())
         return SPSH_EXIT_DONE;
@@ -108,7 +130,10 @@ static int cat(const request *r, const spsh_dataset *dataset)
 /* Check the options before anything is opened. */
 static int check(request *r)
 {
-    r->has_audio = r->plot == NULL || r->output != NULL || r->payload;
+    r->has_audio = (r->plot == NULL && !r->json) || r->output != NULL || (r->payload && !r->json);
+    if (r->json && r->output != NULL && strcmp(r->output, "-") == 0)
+        return spsh__cli_usage("cat", "--json and the audio cannot both go to standard output; "
+                                      "give -o a file");
     if (r->output != NULL && strcmp(r->output, "-") == 0)
         r->output = NULL;
     if (r->plot != NULL && !spsh__cat_plot_is_svg(r->plot))
@@ -144,6 +169,9 @@ int spsh__cmd_cat(int argc, char **argv)
          &r.words.augment, 0, 0},
         {"seed", 's', SPSH_CLI_COUNT, "N", "seed of that training (default: 0)", &r.words.seed, 0, 0},
         {"epoch", 0, SPSH_CLI_COUNT, "N", "epoch of that training (default: 0)", &r.epoch, 0, 0},
+        {"json", 0, SPSH_CLI_FLAG, NULL,
+         "describe the utterance as one JSON object; write audio as well only with --output",
+         &r.json, 0, 0},
         {"noise", 0, SPSH_CLI_TEXTS, "DATASET", "draw noises from this dataset; may be repeated",
          &r.words.noises, 0, 0},
         {"room", 0, SPSH_CLI_TEXTS, "DATASET", "draw room impulse responses from this dataset; may be repeated",

@@ -26,6 +26,7 @@ typedef struct request {
     const char *output;
     spsh__row_filter filter;
     uint64_t shard_bytes;
+    bool json;
 } request;
 
 typedef struct run_state {
@@ -123,8 +124,25 @@ static spsh_status export_all(run_state *s, spsh_error *err)
     return rc == SPSH_E_END ? s->form->finish_fn(s->target, err) : rc;
 }
 
+static int report_json(const run_state *s)
+{
+    static const char *const kinds[] = {"wav", "files", "webdataset"};
+    spsh_json *json = spsh__json_new();
+    spsh__json_put_string(json, "dataset", s->request->dataset_path);
+    spsh__json_put_string(json, "output", s->request->output);
+    spsh__json_put_string(json, "to", kinds[s->request->kind]);
+    spsh__json_put_u64(json, "exported", s->exported);
+    spsh__json_put_u64(json, "bytes", s->bytes);
+    spsh__json_put_u64(json, "skipped", s->skipped);
+    spsh__json_put_u64(json, "failed", s->failed);
+    const int rc = spsh__cli_json(json);
+    return s->failed == 0 ? rc : SPSH_EXIT_FAILED;
+}
+
 static int report(const run_state *s)
 {
+    if (s->request->json)
+        return report_json(s);
     spsh__cli_message("exported %s utterances, %s of audio, to %s", SPSH_SHOW_COUNT(s->exported),
                       SPSH_SHOW_BYTES(s->bytes), s->request->output);
     if (s->skipped != 0)
@@ -181,6 +199,8 @@ int spsh__cmd_export(int argc, char **argv)
          &r.filter.split, 0, 0},
         {"shard-size", 0, SPSH_CLI_SIZE, "BYTES", "webdataset: size of a tar file (default: 1G)",
          &r.shard_bytes, UINT64_C(1) << 16, UINT64_C(1) << 40},
+        {"json", 0, SPSH_CLI_FLAG, NULL, "print one JSON object instead of a message", &r.json, 0,
+         0},
         SPSH_CLI_OPTIONS_END,
     };
     const spsh_cli_command command = {

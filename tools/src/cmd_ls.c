@@ -13,6 +13,7 @@
 #include "cli/selection.h"
 #include "commands.h"
 #include "common/json_out.h"
+#include "print/utterance_out.h"
 #include "speechshard/inside.h"
 
 enum { ROWS_A_PAGE = 256 };
@@ -29,120 +30,11 @@ typedef struct listing {
     bool all;
 } listing;
 
-/* ---- JSON ---- */
-
-static spsh_status put_names(listing *l, const spsh_row *row, spsh_error *err)
-{
-    const struct {
-        const char *key;
-        spsh_name_kind kind;
-        uint32_t number;
-    } names[] = {
-        {"domain", SPSH_NAME_DOMAIN, row->domain},
-        {"split", SPSH_NAME_SPLIT, row->split},
-        {"speaker", SPSH_NAME_SPEAKER, row->speaker},
-        {"language", SPSH_NAME_LANGUAGE, row->language},
-        {"document", SPSH_NAME_DOCUMENT, row->document},
-    };
-    spsh_status rc = SPSH_OK;
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]) && rc == SPSH_OK; i++) {
-        spsh_bytes name = {NULL, 0};
-        rc = spsh__row_name(l->dataset, names[i].kind, names[i].number, &name, err);
-        if (rc == SPSH_OK)
-            spsh__json_put_text_or_null(l->json, names[i].key, name);
-    }
-    return rc;
-}
-
-static spsh_status put_metadata(listing *l, uint64_t position, spsh_error *err)
-{
-    spsh_utterance u;
-    bool skipped = false;
-    spsh_bytes reason = {NULL, 0};
-    spsh_status rc = spsh_reader_metadata(l->reader, position, &u, err);
-    if (rc != SPSH_OK)
-        return rc;
-    spsh__json_put_text(l->json, "id", u.id);
-    if ((u.flags & SPSH_UTTERANCE_HAS_TEXT) != 0)
-        spsh__json_put_text(l->json, "text", u.text);
-    else
-        spsh__json_put_null(l->json, "text");
-    spsh__json_put_text_or_null(l->json, "source", u.source);
-    spsh__json_put_parsed(l->json, "extras", u.extras);
-    rc = spsh_dataset_skipped(l->dataset, u.id, &skipped, &reason, err);
-    if (rc != SPSH_OK)
-        return rc;
-    spsh__json_put_bool(l->json, "skipped", skipped);
-    if (skipped)
-        spsh__json_put_text(l->json, "skip_reason", reason);
-    return SPSH_OK;
-}
-
-static spsh_status put_record(listing *l, uint64_t position, spsh_error *err)
-{
-    const spsh_record *record = NULL;
-    spsh_status rc = spsh_reader_record(l->reader, position, &record, err);
-    if (rc != SPSH_OK)
-        return rc;
-    if ((record->flags & SPSH_RECORD_PCM_HASH) != 0)
-        spsh__json_put_hex(l->json, "pcm_hash", record->pcm_hash, sizeof(record->pcm_hash));
-    else
-        spsh__json_put_null(l->json, "pcm_hash");
-    spsh__json_put_text(l->json, "recording", record->id);
-    spsh__json_put_u64(l->json, "recording_samples", record->samples);
-    spsh__json_put_u64(l->json, "nominal_sample_rate_hz", record->nominal_rate_hz);
-    spsh__json_put_u64(l->json, "bits_per_sample", record->bits_per_sample);
-    spsh__json_put_bool(l->json, "undecodable", (record->flags & SPSH_RECORD_UNDECODABLE) != 0);
-    spsh__json_put_bool(l->json, "trusted_headers", (record->flags & SPSH_RECORD_TRUSTED) != 0);
-    return SPSH_OK;
-}
-
-static spsh_status put_duplicate(listing *l, const spsh_row *row, spsh_error *err)
-{
-    spsh_utterance original;
-    if ((row->flags & SPSH_UTTERANCE_DUPLICATE) == 0) {
-        spsh__json_put_null(l->json, "duplicate_of");
-        return SPSH_OK;
-    }
-    spsh_status rc = spsh_reader_metadata(l->original_reader, row->duplicate_of, &original, err);
-    if (rc == SPSH_OK)
-        spsh__json_put_text(l->json, "duplicate_of", original.id);
-    return rc;
-}
-
-static spsh_status put_shard(listing *l, const spsh_row *row, spsh_error *err)
-{
-    spsh_shard_seal seal;
-    char name[32];
-    spsh_status rc = spsh_dataset_shard(l->dataset, row->payload_shard, &seal, err);
-    if (rc != SPSH_OK)
-        return rc;
-    spsh_shard_file_name(seal.unit, seal.number, name);
-    spsh__json_put_string(l->json, "shard", name);
-    return SPSH_OK;
-}
-
 static spsh_status list_json(listing *l, uint64_t position, const spsh_row *row, spsh_error *err)
 {
-    spsh_status rc = put_metadata(l, position, err);
-    if (rc == SPSH_OK)
-        rc = put_names(l, row, err);
-    if (rc != SPSH_OK)
-        return rc;
-    spsh__json_put_u64(l->json, "sample_rate_hz", row->sample_rate_hz);
-    spsh__json_put_u64(l->json, "samples", row->samples);
-    spsh__json_put_real(l->json, "seconds", (double)row->samples / row->sample_rate_hz);
-    spsh__json_put_u64(l->json, "channels", row->channels);
-    spsh__json_put_string(l->json, "codec", spsh_codec_name(row->codec));
-    spsh__json_put_u64(l->json, "start_sample", row->start_sample);
-    rc = put_record(l, position, err);
-    if (rc == SPSH_OK)
-        rc = put_duplicate(l, row, err);
-    if (rc == SPSH_OK)
-        rc = put_shard(l, row, err);
-    if (rc == SPSH_OK)
-        rc = spsh__json_write_line(l->json, stdout, err);
-    return rc;
+    const spsh__utterance_place place = {l->dataset, l->reader, l->original_reader, position, row};
+    const spsh_status rc = spsh__utterance_put(l->json, &place, err);
+    return rc == SPSH_OK ? spsh__json_write_line(l->json, stdout, err) : rc;
 }
 
 /* ---- text ---- */

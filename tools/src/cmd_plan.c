@@ -167,9 +167,19 @@ typedef struct request {
     spsh__show_request augment; /* id NULL: the plan is shown */
 } request;
 
+/* True if one --compare is empty: it asks for the baseline at this place. */
+static bool has_baseline(const spsh_cli_texts *compare)
+{
+    size_t i = 0;
+    while (i < compare->count && compare->items[i][0] != '\0')
+        i++;
+    return i < compare->count;
+}
+
 static int compare(const request *r, const spsh__datasets *datasets)
 {
-    const size_t count = r->compare.count;
+    const size_t count = r->compare.count + 1; /* the first one is the baseline */
+    size_t first = has_baseline(&r->compare) ? 1 : 0;
     int rc = SPSH_EXIT_DONE;
     spsh__plan_summary *summaries = (spsh__plan_summary *)calloc(count, sizeof(*summaries));
     spsh__plan_words *words = (spsh__plan_words *)calloc(count, sizeof(*words));
@@ -180,22 +190,28 @@ static int compare(const request *r, const spsh__datasets *datasets)
     }
     /* Parse all settings before the first plan is opened, so that a mistake is reported at once. */
     for (size_t i = 0; i < count && rc == SPSH_EXIT_DONE; i++) {
-        texts[i] = strdup(r->compare.items[i]);
+        const char *label = i == 0 ? "" : r->compare.items[i - 1];
+        texts[i] = strdup(label);
         rc = texts[i] == NULL ? spsh__cli_fail_memory()
-                              : parse_setting(&r->words, r->compare.items[i], texts[i], &words[i]);
+                              : parse_setting(&r->words, label, texts[i], &words[i]);
+        summaries[i].label = label;
     }
-    for (size_t i = 0; i < count && rc == SPSH_EXIT_DONE; i++) {
-        summaries[i].label = r->compare.items[i];
+    for (size_t i = first; i < count && rc == SPSH_EXIT_DONE; i++) {
         summaries[i].words = &words[i];
         summaries[i].datasets = datasets;
         summaries[i].epoch = r->epoch;
         rc = summarize(&summaries[i], r->whole);
-        if (rc != SPSH_EXIT_DONE)
-            spsh__cli_error("that was --compare '%s'", r->compare.items[i]);
+        if (rc != SPSH_EXIT_DONE && i > 0) {
+            spsh__cli_error("that was --compare '%s'", summaries[i].label);
+        } else if (rc != SPSH_EXIT_DONE) { /* the others may be what mends it */
+            spsh__cli_error("that was the baseline, which has no row");
+            first = 1;
+            rc = SPSH_EXIT_DONE;
+        }
     }
     if (rc == SPSH_EXIT_DONE)
-        rc = r->json ? print_json(summaries, count, true)
-                     : spsh__plan_print_compared(summaries, count);
+        rc = r->json ? print_json(summaries + first, count - first, true)
+                     : spsh__plan_print_compared(summaries + first, count - first);
     for (size_t i = 0; i < count; i++) {
         free_summary(&summaries[i]);
         free(texts[i]);
@@ -252,7 +268,7 @@ int spsh__cmd_plan(int argc, char **argv)
     const spsh_cli_option own[] = {
         {"epoch",   0, SPSH_CLI_COUNT, "N",         "plan this epoch (default: 0)",   &r.epoch,   0, 0},
         {"compare", 0, SPSH_CLI_TEXTS, "'OPTIONS'",
-         "print a table with one row per --compare, which adds its options to the others; may be repeated",                                                    &r.compare, 0, 0},
+         "print a table: a row without and one with these options, which are added to the others; may be repeated", &r.compare, 0, 0},
         {"whole",   0, SPSH_CLI_FLAG,  NULL,
          "plan the whole epoch, instead of about a million utterances", &r.whole,   0, 0},
         {"json",    0, SPSH_CLI_FLAG,  NULL,        "print one JSON object",   &r.json,    0, 0},

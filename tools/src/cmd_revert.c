@@ -2,9 +2,10 @@
 
 #include "cli/cli.h"
 #include "commands.h"
+#include "print/plan_change_out.h"
 #include "speechshard/dedup.h"
 
-static int run(const spsh_cli_args *args)
+static int run(const spsh_cli_args *args, bool json)
 {
     spsh_copy_plan_options options = SPSH_COPY_PLAN_OPTIONS_INIT;
     spsh_copy_plan_facts facts = SPSH_COPY_PLAN_FACTS_INIT;
@@ -13,6 +14,8 @@ static int run(const spsh_cli_args *args)
     options.dataset_count = (size_t)args->operand_count - 1;
     if (spsh_copy_plan_revert(args->operands[0], &options, &facts, &err) != SPSH_OK)
         return spsh__cli_fail("revert", &err);
+    if (json)
+        return spsh__plan_change_json(args->operands[0], &facts);
     if (facts.changed_count == 0)
         spsh__cli_message("not applied: overlay %s is not in force; nothing to undo",
                           facts.overlay);
@@ -24,7 +27,11 @@ static int run(const spsh_cli_args *args)
 
 int spsh__cmd_revert(int argc, char **argv)
 {
-    const spsh_cli_option options[] = {SPSH_CLI_OPTIONS_END};
+    bool json = false;
+    const spsh_cli_option options[] = {
+        {"json", 0, SPSH_CLI_FLAG, NULL, "print one JSON object instead of a message", &json, 0, 0},
+        SPSH_CLI_OPTIONS_END,
+    };
     const spsh_cli_command command = {
         "revert",
         "PLAN [DATASET...]",
@@ -37,5 +44,5 @@ int spsh__cmd_revert(int argc, char **argv)
     };
     spsh_cli_args args;
     int rc = spsh__cli_parse(&command, argc, argv, &args);
-    return rc != SPSH_CLI_RUN ? rc : spsh__cli_finish(run(&args));
+    return rc != SPSH_CLI_RUN ? rc : spsh__cli_finish(run(&args, json));
 }

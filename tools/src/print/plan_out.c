@@ -177,7 +177,7 @@ int spsh__plan_print(const spsh__plan_summary *s)
 static void add_compared(spsh_table *table, const spsh__plan_summary *s)
 {
     const bool is_float = s->words->output == SPSH_OUTPUT_FLOAT32;
-    spsh__table_row(table, s->label[0] == '\0' ? "(none)" : s->label,
+    spsh__table_row(table, s->label[0] == '\0' ? "(baseline)" : s->label,
                     SPSH_SHOW_COUNT(spsh_plan_info_get(s->plan)->utterance_count),
                     SPSH_SHOW_COUNT(s->batch_count), SPSH_SHOW_COUNT(s->step_count),
                     SPSH_SHOW("%.1f", mean_utterances(&s->report)),
