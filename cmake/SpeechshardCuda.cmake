@@ -141,5 +141,5 @@ function(speechshard_add_cuda_plugin)
     # Nothing is left open, and nothing of the runtime is seen from outside.
     target_link_options(speechshard_cuda PRIVATE LINKER:-z,defs LINKER:--exclude-libs,ALL
         "LINKER:--version-script=${PROJECT_SOURCE_DIR}/cmake/speechshard.map")
-    install(TARGETS speechshard_cuda LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}")
+    install(TARGETS speechshard_cuda LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}" COMPONENT cuda)
 endfunction()

@@ -86,8 +86,8 @@ endforeach()
 file(MAKE_DIRECTORY "${PROJECT_BINARY_DIR}/man")
 add_custom_target(man_pages ALL DEPENDS ${_pages})
 
-install(FILES docs/man/speechshard.1 DESTINATION "${CMAKE_INSTALL_MANDIR}/man1")
 install(FILES ${_pages} DESTINATION "${CMAKE_INSTALL_MANDIR}/man3")
-install(FILES docs/man/speechshard-format.5 DESTINATION "${CMAKE_INSTALL_MANDIR}/man5")
+install(FILES docs/man/speechshard.1 DESTINATION "${CMAKE_INSTALL_MANDIR}/man1" COMPONENT command)
+install(FILES docs/man/speechshard-format.5 DESTINATION "${CMAKE_INSTALL_MANDIR}/man5" COMPONENT command)
 install(FILES tools/completion/speechshard.bash RENAME speechshard
-        DESTINATION "${CMAKE_INSTALL_DATADIR}/bash-completion/completions")
+        DESTINATION "${CMAKE_INSTALL_DATADIR}/bash-completion/completions" COMPONENT command)
