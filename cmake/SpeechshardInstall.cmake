@@ -91,3 +91,6 @@ install(FILES docs/man/speechshard.1 DESTINATION "${CMAKE_INSTALL_MANDIR}/man1" 
 install(FILES docs/man/speechshard-format.5 DESTINATION "${CMAKE_INSTALL_MANDIR}/man5" COMPONENT command)
 install(FILES tools/completion/speechshard.bash RENAME speechshard
         DESTINATION "${CMAKE_INSTALL_DATADIR}/bash-completion/completions" COMPONENT command)
+install(FILES tools/completion/_speechshard DESTINATION "${CMAKE_INSTALL_DATADIR}/zsh/site-functions" COMPONENT command)
+install(FILES tools/completion/speechshard.fish DESTINATION "${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d"
+        COMPONENT command)

@@ -115,7 +115,9 @@ for header in "$prefix"/include/speechshard/*.h; do
     head -n 3 "$header" | grep -q '[Nn]ot for users' || [ -s "$prefix/share/man/man3/speechshard-${name%.h}.3" ] ||
         { echo "there is no page speechshard-${name%.h}(3)"; exit 1; }
 done
-[ -s "$prefix/share/bash-completion/completions/speechshard" ]
+for file in bash-completion/completions/speechshard zsh/site-functions/_speechshard fish/vendor_completions.d/speechshard.fish; do
+    [ -s "$prefix/share/$file" ] || { echo "share/$file is missing"; exit 1; }
+done
 if [ -e "$build/libspeechshard-cuda.so" ]; then
     devices=$("$prefix/bin/speechshard" info --devices)
     case $devices in

@@ -40,6 +40,13 @@ _speechshard()
     --profile) mapfile -t COMPREPLY < <(compgen -W "default cjk marks" -- "$current"); return ;;
     --features) mapfile -t COMPREPLY < <(compgen -W "kaldi-fbank kaldi-mfcc whisper-logmel deepspeech spectrogram" -- "$current"); return ;;
     --augment) mapfile -t COMPREPLY < <(compgen -W "none specaugment-lb specaugment-ld speed-perturb deepspeech" -- "$current"); return ;;
+    --undecodable) mapfile -t COMPREPLY < <(compgen -W "skip fail" -- "$current"); return ;;
+    --decode)
+        if [[ ${COMP_WORDS[1]} == bench ]]; then
+            mapfile -t COMPREPLY < <(compgen -W "host device" -- "$current")
+            return
+        fi
+        ;;
     --noise | --room) mapfile -t COMPREPLY < <(compgen -d -- "$current"); return ;;
     --train | --test | --work) mapfile -t COMPREPLY < <(compgen -d -- "$current"); return ;;
     --cache) mapfile -t COMPREPLY < <(compgen -d -- "$current"); return ;;
