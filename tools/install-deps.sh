@@ -1,7 +1,7 @@
 #!/bin/sh
 # Install the packages that a plain Debian 12 lacks to build, test, or check speechshard.
 #
-#     tools/install-deps.sh [build] [python] [test] [lint] [launch] [nightly]        (default: build)
+#     tools/install-deps.sh [build] [python] [test] [lint] [launch] [packages] [nightly]    (default: build)
 #
 # Does nothing, and needs neither root nor a network, if all packages are installed.
 set -eu
@@ -15,7 +15,8 @@ test="$python fish jq locales mandoc python3-jsonschema python3-lz4 python3-nump
     python3-yaml strace time zsh"
 launch="iproute2 munge slurm-wlm"
 lint="ccache clang clang-format clang-tidy git libclang-rt-14-dev llvm shellcheck"
-nightly="abigail-tools debootstrap"
+packages="debhelper dh-python lintian"
+nightly="abigail-tools debootstrap $packages"
 
 wanted=
 for group in "${@:-build}"; do
@@ -25,9 +26,10 @@ for group in "${@:-build}"; do
     test) wanted="$wanted $test" ;;
     lint) wanted="$wanted $lint" ;;
     launch) wanted="$wanted $launch" ;;
+    packages) wanted="$wanted $packages" ;;
     nightly) wanted="$wanted $nightly" ;;
     *)
-        echo "install-deps.sh: '$group' is not a group; there are build, python, test, lint, launch and nightly" >&2
+        echo "install-deps.sh: '$group' is not a group; there are build, python, test, lint, launch, packages and nightly" >&2
         exit 2
         ;;
     esac

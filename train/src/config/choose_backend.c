@@ -8,7 +8,6 @@
 #include "choose_backend.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 #include "backend_cuda/backend_cuda_rnn.h"
