@@ -25,6 +25,19 @@ speechshard_find_dependency(VORBIS "vorbis>=1.3")
 speechshard_find_dependency(YAML "yaml-0.1>=0.2.5")
 speechshard_find_dependency(ZLIB "zlib>=1.2.11")
 
+# For wheels: libarchive's shared library needs libxml2 and ICU, 13 MB compressed, for formats that we do not read. The
+# linker leaves those out of the static library, whose table of all formats nothing refers to.
+option(SPEECHSHARD_STATIC_LIBARCHIVE "Link libarchive statically, only the formats that are used" OFF)
+if(SPEECHSHARD_STATIC_LIBARCHIVE)
+    set(_libraries "")
+    foreach(_name libarchive.a nettle lzma zstd lz4 bz2 z)
+        find_library(SPEECHSHARD_ARCHIVE_${_name} ${_name} REQUIRED)
+        list(APPEND _libraries "${SPEECHSHARD_ARCHIVE_${_name}}")
+    endforeach()
+    set_target_properties(PkgConfig::LIBARCHIVE PROPERTIES
+        INTERFACE_LINK_LIBRARIES "${_libraries}" INTERFACE_LINK_OPTIONS "LINKER:--gc-sections")
+endif()
+
 # MPI carries a training run of several processes; without it train is one process.
 option(SPEECHSHARD_MPI "Training on several processes, over MPI where it is there" ON)
 set(SPEECHSHARD_MPI_LIBRARY "")

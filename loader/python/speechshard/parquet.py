@@ -21,6 +21,7 @@ import threading
 from pathlib import Path
 
 from . import _parquet_corpora as corpora
+from .__main__ import COMMAND
 from ._parquet_corpora import AUDIO_PATH, Invalid, Reject
 from ._pack_stream import NoCommand, pack_stream
 from ._tar_stream import StreamError, TarStream
@@ -604,9 +605,9 @@ def parser():
     )
     p.add_argument(
         "--command",
-        default=os.environ.get("SPEECHSHARD_COMMAND", "speechshard"),
+        default=os.environ.get("SPEECHSHARD_COMMAND") or shutil.which(COMMAND) or "speechshard",
         metavar="PATH",
-        help="path of the command speechshard (default: $SPEECHSHARD_COMMAND, else from $PATH)",
+        help="path of the command speechshard (default: $SPEECHSHARD_COMMAND, else from the package or $PATH)",
     )
     return p
 

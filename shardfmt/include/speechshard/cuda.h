@@ -46,8 +46,9 @@ typedef struct spsh_cuda_device {
  * Load the plug-in and look for devices.
  *
  * @param path  path of the plug-in. NULL: search SPSH_CUDA_PLUGIN_NAME next to the library (or
- * program) that contains this function, then in the installed library folder, then where the system
- * searches libraries (including LD_LIBRARY_PATH). No other environment variable is read.
+ * program) that contains this function, then in the installed library folder, then in the Python
+ * package speechshard_cuda next to the folder of the library, then where the system searches
+ * libraries (including LD_LIBRARY_PATH). No other environment variable is read.
  * @return SPSH_OK; SPSH_E_NOT_FOUND (no plug-in there), SPSH_E_VERSION (a plug-in of another
  * version), SPSH_E_UNSUPPORTED (no driver, a driver that is too old, or no device), SPSH_E_IO (it
  * cannot be loaded, or the driver fails), SPSH_E_NO_MEMORY. The message has the reason and a

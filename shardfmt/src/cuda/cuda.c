@@ -52,11 +52,13 @@ static bool beside(const char *relative, char path[PATH_BYTES])
     return length > 0 && length < PATH_BYTES && access(path, F_OK) == 0;
 }
 
-/* Into path, at most PATH_BYTES; a bare name is left to the system. */
+/* Into path, at most PATH_BYTES; a bare name is left to the system. The last folder is the Python
+ * package of the wheel speechshard-cuda, which pip installs next to the folder of this code. */
 static const char *find(char path[PATH_BYTES])
 {
     if (beside(SPSH_CUDA_PLUGIN_NAME, path) ||
-        beside(SPSH__LIBRARY_FOLDER "/" SPSH_CUDA_PLUGIN_NAME, path))
+        beside(SPSH__LIBRARY_FOLDER "/" SPSH_CUDA_PLUGIN_NAME, path) ||
+        beside("../speechshard_cuda/" SPSH_CUDA_PLUGIN_NAME, path))
         return path;
     return SPSH_CUDA_PLUGIN_NAME;
 }

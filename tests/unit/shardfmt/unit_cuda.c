@@ -110,16 +110,24 @@ static int run_beside(const char *path, const char *name)
     return WEXITSTATUS(status);
 }
 
-/* Without a path, the library looks for the plug-in next to the program that contains the library.
- */
+/* Without a path, the library looks for the plug-in next to the program that contains the library,
+ * and in the folder speechshard_cuda next to the program's folder. */
 static void test_beside(void)
 {
     char folder[PATH_BYTES / 2], path[PATH_BYTES], plugin[PATH_BYTES];
     test_temp_dir(folder, sizeof(folder));
-    (void)snprintf(path, sizeof(path), "%s/program", folder);
-    (void)snprintf(plugin, sizeof(plugin), "%s/%s", folder, SPSH_CUDA_PLUGIN_NAME);
+    (void)snprintf(path, sizeof(path), "%s/speechshard", folder);
+    REQUIRE(mkdir(path, 0700) == 0);
+    (void)snprintf(path, sizeof(path), "%s/speechshard_cuda", folder);
+    REQUIRE(mkdir(path, 0700) == 0);
+    (void)snprintf(path, sizeof(path), "%s/speechshard/program", folder);
     copy_file(program, path);
     CHECK_I64(run_beside(path, path), 3);
+    (void)snprintf(plugin, sizeof(plugin), "%s/speechshard_cuda/%s", folder, SPSH_CUDA_PLUGIN_NAME);
+    copy_file(twin_path, plugin);
+    CHECK_I64(run_beside(path, path), 2);
+    REQUIRE(unlink(plugin) == 0);
+    (void)snprintf(plugin, sizeof(plugin), "%s/speechshard/%s", folder, SPSH_CUDA_PLUGIN_NAME);
     copy_file(twin_path, plugin);
     CHECK_I64(run_beside(path, path), 2);
     CHECK_I64(run_beside(path, "program"), 2); /* as found in PATH by a shell */
