@@ -1,7 +1,8 @@
 #!/bin/sh
 # Install the packages that a plain Debian 12 lacks to build, test, or check speechshard.
 #
-#     tools/install-deps.sh [build] [python] [test] [lint] [launch] [packages] [nightly]    (default: build)
+#     tools/install-deps.sh [build] [python] [test] [lint] [launch] [packages] [nightly] [wheel]
+#                                                                       (default: build)
 #
 # Does nothing, and needs neither root nor a network, if all packages are installed.
 set -eu
@@ -17,6 +18,7 @@ launch="iproute2 munge slurm-wlm"
 lint="ccache clang clang-format clang-tidy git libclang-rt-14-dev llvm shellcheck"
 packages="debhelper dh-python lintian"
 nightly="abigail-tools debootstrap $packages"
+wheel="libbz2-dev liblzma-dev libzstd-dev"
 
 wanted=
 for group in "${@:-build}"; do
@@ -28,8 +30,9 @@ for group in "${@:-build}"; do
     launch) wanted="$wanted $launch" ;;
     packages) wanted="$wanted $packages" ;;
     nightly) wanted="$wanted $nightly" ;;
+    wheel) wanted="$wanted $wheel" ;;
     *)
-        echo "install-deps.sh: '$group' is not a group; there are build, python, test, lint, launch, packages and nightly" >&2
+        echo "install-deps.sh: '$group' is not a group; there are build, python, test, lint, launch, packages, nightly, and wheel" >&2
         exit 2
         ;;
     esac

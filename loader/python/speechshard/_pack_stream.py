@@ -5,7 +5,10 @@ import os
 import shutil
 import subprocess
 
-COMMAND = "speechshard"
+from .__main__ import COMMAND as BUNDLED
+
+# The environment can name a command. A wheel contains one; a build folder does not.
+COMMAND = os.environ.get("SPEECHSHARD_COMMAND") or shutil.which(BUNDLED) or "speechshard"
 
 
 class NoCommand(Exception):

@@ -21,9 +21,8 @@ import threading
 from pathlib import Path
 
 from . import _parquet_corpora as corpora
-from .__main__ import COMMAND
 from ._parquet_corpora import AUDIO_PATH, Invalid, Reject
-from ._pack_stream import NoCommand, pack_stream
+from ._pack_stream import COMMAND, NoCommand, pack_stream
 from ._tar_stream import StreamError, TarStream
 
 BATCH_BYTES = 16 << 20
@@ -605,7 +604,7 @@ def parser():
     )
     p.add_argument(
         "--command",
-        default=os.environ.get("SPEECHSHARD_COMMAND") or shutil.which(COMMAND) or "speechshard",
+        default=COMMAND,
         metavar="PATH",
         help="path of the command speechshard (default: $SPEECHSHARD_COMMAND, else from the package or $PATH)",
     )
