@@ -1,7 +1,7 @@
 #!/bin/sh
 # wheel_test.sh PYTHON [packed]: pip builds a wheel without a network, and the installed package
-# works elsewhere. packed: the build back end packs the files of SPEECHSHARD_BUILD_DIR, and the
-# unpacked files work.
+# and command work elsewhere. packed: the build back end packs the files of SPEECHSHARD_BUILD_DIR, and
+# the unpacked files work; what a build lacks is reported in one line.
 #
 # The C parts are built in SPEECHSHARD_BUILD_DIR/python-wheel and kept for the next run.
 set -eu
@@ -22,31 +22,91 @@ dataset, prefix = sys.argv[1:]
 assert speechshard.__file__.startswith(prefix), speechshard.__file__
 assert importlib.metadata.version("speechshard") == speechshard.__version__
 files = {str(f) for f in importlib.metadata.files("speechshard")}
-assert {"speechshard/py.typed", "speechshard/__init__.pyi", "speechshard/parquet.py"} <= files, files
+assert {"speechshard/py.typed", "speechshard/__init__.pyi", "speechshard/parquet.py", "speechshard/speechshard"} <= files, files
+metadata = importlib.metadata.metadata("speechshard")
+assert metadata["License-Expression"].startswith("Apache-2.0") and metadata["Summary"], metadata
+scripts = [e.value for e in importlib.metadata.distribution("speechshard").entry_points if e.name == "speechshard"]
+assert scripts == ["speechshard.__main__:main"], scripts
 loader = speechshard.Loader(dataset)
 assert sum(len(batch) for batch in loader) == len(speechshard.Dataset(dataset)) == 20
 EOF
 
+# check_command COMMAND...: the words run the command of the package, with its exit status.
+check_command() {
+    [ "$("$@" --version)" = "$("$SPEECHSHARD_COMMAND" --version)" ]
+    [ "$("$@" ls "$work/corpus.spsh" --limit 3 | wc -l)" -eq "$("$SPEECHSHARD_COMMAND" ls "$work/corpus.spsh" --limit 3 | wc -l)" ]
+    status=0
+    "$@" no-such-command 2>"$work/log" || status=$?
+    [ "$status" -eq 2 ] || { echo "$*: exit status $status for an unknown command"; exit 1; }
+}
+
 if [ "${2:-}" = packed ]; then
+    echo "-- what a build lacks"
+    cat >"$work/build.py" <<'EOF'
+import sys
+sys.path.insert(0, sys.argv[1])
+sys.dont_write_bytecode = True
+import build_backend
+
+if len(sys.argv) == 2:
+    print(*[build_backend._debian_package(module) for module in build_backend._modules()])
+else:
+    build_backend.build_wheel(sys.argv[2])
+EOF
+    # lacks PATTERN NAME=VALUE: with that environment, building fails with one line, which matches.
+    lacks() {
+        status=0
+        env "$2" "$python" "$work/build.py" "$source/loader/python" "$work" >"$work/log" 2>&1 || status=$?
+        if [ "$status" -ne 1 ] || [ "$(wc -l <"$work/log")" -ne 1 ] || ! grep -q -e "$1" "$work/log"; then
+            cat "$work/log"
+            echo "$2: exit status $status; expected one line like '$1'"
+            exit 1
+        fi
+    }
+    case $python in */*) ;; *) python=$(command -v "$python") ;; esac
+    mkdir "$work/modules" "$work/bin"
+    lacks '^speechshard: .* flac>=.*: apt-get install libflac-dev .*libsndfile1-dev' "PKG_CONFIG_LIBDIR=$work/modules"
+    lacks '^speechshard: building needs a C compiler: apt-get install build-essential$' CC=no-such-compiler
+    lacks '^speechshard: building needs cmake, a C compiler, .*: apt-get install cmake build-essential ' "PATH=$work/bin"
+    for package in $("$python" "$work/build.py" "$source/loader/python"); do
+        grep -q -w -e "$package" "$source/tools/install-deps.sh" ||
+            { echo "the build back end names $package, and tools/install-deps.sh does not"; exit 1; }
+    done
     cat >"$work/pack.py" <<'EOF'
 import pathlib, sys
-backend, build, out = sys.argv[1:]
+backend, build, command, out = sys.argv[1:]
 sys.path.insert(0, backend)
 sys.dont_write_bytecode = True
 import build_backend
 
 folder = pathlib.Path(build) / "python" / build_backend.NAME
-build_backend._build = lambda build_dir, settings: {name: folder / name for name in build_backend.FILES}
+files = {name: folder / name for name in build_backend.FILES}
+files[build_backend.COMMAND] = pathlib.Path(command)
+build_backend._build = lambda build_dir, settings: files
 first, second = pathlib.Path(out) / "first", pathlib.Path(out) / "second"
 for where in (first, second):
     where.mkdir()
     name = build_backend.build_wheel(where)
 assert (first / name).read_bytes() == (second / name).read_bytes(), "the same files make another wheel"
 EOF
-    "$python" "$work/pack.py" "$source/loader/python" "$build" "$work"
+    echo "-- the same files make the same wheel, and its files work"
+    "$python" "$work/pack.py" "$source/loader/python" "$build" "$SPEECHSHARD_COMMAND" "$work"
     "$python" -m zipfile -e "$work"/first/*.whl "$work/site"
     cd "$work"
-    PYTHONPATH=$work/site "$python" use.py "$work/corpus.spsh" "$work/site"
+    export PYTHONPATH="$work/site"
+    "$python" use.py "$work/corpus.spsh" "$work/site"
+
+    echo "-- the command"
+    bundled=$work/site/speechshard/speechshard
+    status=0
+    "$python" -m speechshard --version 2>"$work/log" || status=$? # zipfile drops permissions
+    [ "$status" -eq 1 ] && grep -q "cannot run .*: Permission denied; reinstall" "$work/log"
+    chmod +x "$bundled"
+    check_command "$python" -m speechshard
+    # Python ignores SIGPIPE (13) and SIGXFSZ (25); the command must not.
+    printf '#!/bin/sh\nsed -n "s/^SigIgn:[^0-9a-f]*//p" /proc/self/status\n' >"$bundled"
+    ignored=$("$python" -m speechshard)
+    [ $((0x$ignored & (1 << 12 | 1 << 24))) -eq 0 ] || { echo "the command ignores signals: $ignored"; exit 1; }
     exit 0
 fi
 if ! "$python" -m venv "$work/venv" >"$work/log" 2>&1; then
@@ -79,6 +139,8 @@ echo "-- pip install, and use it elsewhere"
 "$python" -m pip install --no-index --quiet --disable-pip-version-check "$wheel"
 cd "$work"
 "$python" use.py "$work/corpus.spsh" "$work/venv"
+check_command "$work/venv/bin/speechshard"
+check_command "$python" -m speechshard
 module=$(find "$work/venv" -name '_speechshard.abi3.so')
 "$python" -m speechshard.parquet --help >"$work/log"
 status=0

@@ -1,0 +1,83 @@
+#!/bin/sh
+# bare-wheel-test.sh BUILD_DIR [SUITE...]: the wheel of tools/wheel.sh works on systems that have only Python.
+#
+# Makes a system of each suite by debootstrap, with python3 and python3-venv. As a user does, makes an environment there,
+# installs the wheel, packs a folder, and reads a batch; then trains a model and uninstalls. The default suites are the
+# release of this system, the next Debian, whose Python and C library are newer, and Ubuntu 22.04 if its keyring is installed.
+# Speech is read from SPEECHSHARD_TEST_DATA; without it, tones are packed.
+#
+# Skipped without root, debootstrap, mount namespaces, or a network, and a suite alone if no system can be made of it.
+set -eu
+
+build=$1
+shift
+here=$(cd "$(dirname "$0")" && pwd)
+source=$(cd "$here/../.." && pwd)
+speech=${SPEECHSHARD_TEST_DATA:-$source/../shared/data}/ljspeech-3codecs
+
+skip() {
+    echo "$*"
+    exit 77
+}
+[ "$(id -u)" -eq 0 ] || skip "making a system needs root"
+command -v debootstrap >/dev/null || skip "there is no debootstrap"
+[ -e /etc/debian_version ] || skip "this system is not a Debian"
+# A mount in a namespace of its own goes with the process.
+unshare --mount true || skip "there are no mount namespaces"
+unset PYTHONPATH
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+echo "-- make the wheel"
+"$source/tools/wheel.sh" "$work/wheels" >"$work/log" 2>&1 || {
+    cat "$work/log"
+    ! grep -q 'No matching distribution found' "$work/log" || skip "auditwheel cannot be installed"
+    exit 1
+}
+cat "$work/log"
+wheel=$(ls "$work"/wheels/speechshard-*.whl)
+case $wheel in *-cp39-abi3-manylinux_*) ;; *) echo "a strange name: $wheel" && exit 1 ;; esac
+if grep -E '[[:space:]]A?GPL' "$work/log" | grep -v 'GCC-exception'; then
+    echo "the wheel contains the parts above"
+    exit 1
+fi
+
+# shellcheck source=/dev/null
+. /etc/os-release
+if [ $# -eq 0 ]; then
+    set -- "$VERSION_CODENAME" trixie
+    [ ! -e /usr/share/keyrings/ubuntu-archive-keyring.gpg ] || set -- "$@" jammy
+fi
+mkdir "$work/files"
+cp "$wheel" "$here/use-wheel.sh" "$work/files"
+if [ -d "$speech" ]; then
+    cp -R "$speech" "$work/files/corpus"
+else
+    "$build/tests/make_corpus" "$work/files/corpus" 20 3000
+fi
+
+systems=0
+for suite in "$@"; do
+    case $suite in jammy | noble) components=main,universe ;; *) components=main ;; esac
+    debootstrap --variant=minbase --components=$components --include=python3,python3-venv "$suite" "$work/system" \
+        >"$work/log" 2>&1 || {
+        tail -n 3 "$work/log"
+        echo "skipped: debootstrap made no system of $suite"
+        rm -rf "$work/system"
+        continue
+    }
+    # shellcheck disable=SC2016 # fields of dpkg-query
+    if chroot "$work/system" dpkg-query -W -f '${Package}\n' | grep -E -e '-dev$|^(gcc|g[+][+]|cmake|libsndfile1|libarchive13)$'; then
+        echo "$suite: the packages above are installed"
+        exit 1
+    fi
+    cp -R "$work/files" "$work/system/files"
+    # Without /proc the loader does not know $ORIGIN, from where the command finds its libraries.
+    # shellcheck disable=SC2016 # for the inner shell
+    unshare --mount sh -c 'mount -t proc proc "$1/proc" && exec chroot "$1" env -i PATH=/usr/bin:/bin sh /files/use-wheel.sh' \
+        sh "$work/system"
+    rm -rf "$work/system"
+    systems=$((systems + 1))
+done
+[ "$systems" -gt 0 ] || skip "debootstrap made no system"
