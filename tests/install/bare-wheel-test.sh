@@ -22,7 +22,7 @@ skip() {
 [ "$(id -u)" -eq 0 ] || skip "making a system needs root"
 command -v debootstrap >/dev/null || skip "there is no debootstrap"
 [ -e /etc/debian_version ] || skip "this system is not a Debian"
-# A mount in a namespace of its own goes with the process.
+# A mount in a namespace of its own goes with the process, however that ends.
 unshare --mount true || skip "there are no mount namespaces"
 unset PYTHONPATH
 
@@ -60,7 +60,7 @@ fi
 systems=0
 for suite in "$@"; do
     case $suite in jammy | noble) components=main,universe ;; *) components=main ;; esac
-    debootstrap --variant=minbase --components=$components --include=python3,python3-venv "$suite" "$work/system" \
+    unshare --mount debootstrap --variant=minbase --components=$components --include=python3,python3-venv "$suite" "$work/system" \
         >"$work/log" 2>&1 || {
         tail -n 3 "$work/log"
         echo "skipped: debootstrap made no system of $suite"

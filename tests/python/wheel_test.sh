@@ -63,7 +63,7 @@ EOF
             exit 1
         fi
     }
-    case $python in */*) ;; *) python=$(command -v "$python") ;; esac
+    python=$("$python" -c 'import sys; print(sys.executable)') # which no $PATH changes
     mkdir "$work/modules" "$work/bin"
     lacks '^speechshard: .* flac>=.*: apt-get install libflac-dev .*libsndfile1-dev' "PKG_CONFIG_LIBDIR=$work/modules"
     lacks '^speechshard: building needs a C compiler: apt-get install build-essential$' CC=no-such-compiler
