@@ -58,8 +58,8 @@ TEXTS = {
     "LGPL-3.0": ["LGPL-3", "GPL-3"],
     "GPL-3.0": ["GPL-3"],
 }
-# Where pip's packages of NVIDIA have their libraries, relative to the plug-in.
-CUDA_FOLDERS = ("cu13", "cublas", "cudnn", "nccl")
+# Where pip's packages of NVIDIA have the libraries: folders of site-packages/nvidia.
+CUDA_FOLDERS = ("cu13", "cudnn", "nccl")
 # Requirements of the extra `train`: what the plug-in loads for training (docs/GPU.md).
 CUDA_LIBRARIES = ("nvidia-cublas>=13,<14", "nvidia-cudnn-cu13>=9,<10", "nvidia-nccl-cu13>=2.14,<3")
 
@@ -75,6 +75,8 @@ def cuda_wheel(plugin, folder):
     """Write the wheel speechshard-cuda. Its plug-in finds NVIDIA's libraries in the packages of the extra `train`."""
     version = backend._version()
     name = "speechshard_cuda"
+    if b"libcublasLt.so.13\0" not in plugin.read_bytes():
+        fail(f"{plugin} is not built with CUDA 13 and cuBLAS, whose packages the wheel names")
     copy = folder / backend.PLUGIN
     copy.write_bytes(plugin.read_bytes())
     path = ":".join(f"$ORIGIN/../nvidia/{part}/lib" for part in CUDA_FOLDERS)

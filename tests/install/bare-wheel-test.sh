@@ -43,6 +43,15 @@ if grep -E '[[:space:]]A?GPL' "$work/log" | grep -v 'GCC-exception'; then
     exit 1
 fi
 
+if [ -e "$build/libspeechshard-cuda.so" ]; then
+    echo "-- make the wheel of the plug-in"
+    CMAKE_ARGS=-DSPEECHSHARD_CUDA_ARCHITECTURES=80 "$source/tools/wheel.sh" --cuda "$work/wheels" >"$work/log" 2>&1 || {
+        cat "$work/log"
+        exit 1
+    }
+    tail -n 3 "$work/log"
+fi
+
 # shellcheck source=/dev/null
 . /etc/os-release
 if [ $# -eq 0 ]; then
@@ -50,7 +59,7 @@ if [ $# -eq 0 ]; then
     [ ! -e /usr/share/keyrings/ubuntu-archive-keyring.gpg ] || set -- "$@" jammy
 fi
 mkdir "$work/files"
-cp "$wheel" "$here/use-wheel.sh" "$work/files"
+cp "$work"/wheels/*.whl "$here/use-wheel.sh" "$work/files"
 if [ -d "$speech" ]; then
     cp -R "$speech" "$work/files/corpus"
 else

@@ -1,6 +1,6 @@
 #!/bin/sh
-# use-wheel.sh: a user's first commands with a wheel. bare-wheel-test.sh runs it as root of a bare system, with the wheel and
-# a folder `corpus` beside it.
+# use-wheel.sh: a user's first commands with a wheel. bare-wheel-test.sh runs it as root of a bare system, with the wheels
+# and a folder `corpus` beside it.
 set -eu
 cd /files
 
@@ -43,6 +43,14 @@ for _ in 1 2 3 4 5; do
     v/bin/python -X importtime -c 'import speechshard' 2>&1 | sed -n 's/.*| *\([0-9]*\) | speechshard$/\1/p'
 done | sort -n | sed -n '1s/.*/   import: & to/p;$s/.*/   & microseconds/p' | paste -sd ' '
 
+for plugin in speechshard_cuda-*.whl; do
+    [ -e "$plugin" ] || continue
+    v/bin/speechshard info --devices | grep 'plug-in was not built or not installed' >devices.txt
+    v/bin/pip install --no-index --quiet "$plugin"
+    v/bin/speechshard info --devices >devices.txt
+    grep -e 'no NVIDIA driver' devices.txt || { cat devices.txt; exit 1; }
+    v/bin/pip uninstall --quiet --yes speechshard-cuda
+done
 v/bin/pip uninstall --quiet --yes speechshard
 if ls -d v/bin/speechshard v/lib/python3*/site-packages/speechshard* 2>/dev/null; then
     echo "the files above remain"

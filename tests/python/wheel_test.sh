@@ -156,6 +156,12 @@ if [ -e "$build/tests/libtwin_plugin.so" ]; then
     cp "$build/tests/libtwin_plugin.so" "${module%/*}/libspeechshard-cuda.so"
     "$python" -c "$device" "$work/corpus.spsh"
     rm "${module%/*}/libspeechshard-cuda.so"
+    echo "-- and in the package of the wheel speechshard-cuda, by the command, too"
+    mkdir "${module%/*/*}/speechshard_cuda"
+    cp "$build/tests/libtwin_plugin.so" "${module%/*/*}/speechshard_cuda/libspeechshard-cuda.so"
+    "$python" -c "$device" "$work/corpus.spsh"
+    "$work/venv/bin/speechshard" info --devices | grep -q 'twin 1'
+    rm -r "${module%/*/*}/speechshard_cuda"
 fi
 
 echo "-- what it needs is on every machine with the audio libraries, and nothing of ours is visible"
