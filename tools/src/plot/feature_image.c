@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/compare.h"
 #include "heat.h"
 #include "speechshard/inside.h"
 
@@ -136,13 +137,6 @@ static void normalise_rows(const spsh__feature_image *image, double *cells)
     }
 }
 
-static int compare(const void *a, const void *b)
-{
-    const double *x = (const double *)a;
-    const double *y = (const double *)b;
-    return (*x > *y) - (*x < *y);
-}
-
 /* Set the value range. Without logarithms, a few large values would leave the rest dark. */
 static spsh_status find_range(spsh__feature_image *image, double *cells, spsh_error *err)
 {
@@ -159,7 +153,7 @@ static spsh_status find_range(spsh__feature_image *image, double *cells, spsh_er
     if (sorted == NULL)
         return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "out of memory for a picture");
     memcpy(sorted, cells, count * sizeof(*sorted));
-    qsort(sorted, count, sizeof(*sorted), compare);
+    qsort(sorted, count, sizeof(*sorted), spsh__compare_real);
     image->low = sorted[0];
     image->high = sorted[count - 1];
     if (range == HUGE_VAL) {

@@ -12,6 +12,7 @@
 
 #include <stdlib.h>
 
+#include "common/compare.h"
 #include "speechshard/inside.h"
 
 enum {
@@ -31,27 +32,17 @@ typedef struct share {
     uint64_t group;
 } share;
 
-static int compare_u64(uint64_t left, uint64_t right)
-{
-    return (left > right) - (left < right);
-}
-
-static int compare_real(double left, double right)
-{
-    return (left > right) - (left < right);
-}
-
 static int compare_intervals(const void *left, const void *right)
 {
     const interval *l = left;
     const interval *r = right;
-    int order = compare_u64(l->utterance, r->utterance);
+    int order = spsh__order_u64(l->utterance, r->utterance);
     if (order == 0)
-        order = compare_real(l->first_s, r->first_s);
+        order = spsh__order_real(l->first_s, r->first_s);
     if (order == 0)
-        order = compare_real(l->seconds, r->seconds);
+        order = spsh__order_real(l->seconds, r->seconds);
     if (order == 0)
-        order = compare_u64(l->partial, r->partial);
+        order = spsh__order_u64(l->partial, r->partial);
     return order != 0 ? order : l->is_b - r->is_b;
 }
 
@@ -59,18 +50,18 @@ static int compare_shares(const void *left, const void *right)
 {
     const share *l = left;
     const share *r = right;
-    const int order = compare_u64(l->stretch, r->stretch);
-    return order != 0 ? order : compare_u64(l->group, r->group);
+    const int order = spsh__order_u64(l->stretch, r->stretch);
+    return order != 0 ? order : spsh__order_u64(l->group, r->group);
 }
 
 static int compare_boilerplate(const void *left, const void *right)
 {
     const spsh__boilerplate *l = left;
     const spsh__boilerplate *r = right;
-    int order = compare_u64(r->utterance_count, l->utterance_count);
+    int order = spsh__order_u64(r->utterance_count, l->utterance_count);
     if (order == 0)
-        order = compare_u64(l->ordinal, r->ordinal);
-    return order != 0 ? order : compare_real(l->start_s, r->start_s);
+        order = spsh__order_u64(l->ordinal, r->ordinal);
+    return order != 0 ? order : spsh__order_real(l->start_s, r->start_s);
 }
 
 static size_t find_root(size_t *parents, size_t at)

@@ -20,10 +20,9 @@ static int compare_stand_ins(const void *left, const void *right)
     return (l->alias > r->alias) - (l->alias < r->alias);
 }
 
-static spsh_status add_stand_in(spsh__stand_ins *list, size_t *capacity, spsh__stand_in item,
-                                spsh_error *err)
+static spsh_status add_stand_in(spsh__stand_ins *list, spsh__stand_in item, spsh_error *err)
 {
-    if (!SPSH_GROW(list->items, *capacity, list->count + 1))
+    if (!SPSH_GROW(list->items, list->capacity, list->count + 1))
         return SPSH_NO_MEMORY(err);
     list->items[list->count++] = item;
     return SPSH_OK;
@@ -33,8 +32,7 @@ spsh_status spsh__stand_ins_find(const spsh__print_set *set, spsh__stand_ins *re
                                  uint64_t *ret_undecoded, spsh_error *err)
 {
     const uint64_t total = spsh__print_set_count(set);
-    spsh__stand_ins list = {NULL, 0};
-    size_t capacity = 0;
+    spsh__stand_ins list = {0};
     size_t kept = 0;
     spsh_status rc = SPSH_OK;
     *ret_undecoded = 0;
@@ -48,7 +46,7 @@ spsh_status spsh__stand_ins_find(const spsh__print_set *set, spsh__stand_ins *re
             break;
         *ret_undecoded += (row.flags & SPSH__ROW_DECODED) == 0;
         if (base != SPSH_NONE_U64 && spsh__print_set_side(set, base) == SPSH_SIDE_NONE)
-            rc = add_stand_in(&list, &capacity, (spsh__stand_in){base, i}, err);
+            rc = add_stand_in(&list, (spsh__stand_in){base, i}, err);
     }
     if (rc != SPSH_OK) {
         free(list.items);

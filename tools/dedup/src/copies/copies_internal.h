@@ -26,7 +26,7 @@ typedef struct spsh__stand_in {
 
 typedef struct spsh__stand_ins {
     spsh__stand_in *items; /* sorted by base */
-    size_t count;
+    size_t count, capacity;
 } spsh__stand_ins;
 
 /* Find all stand-ins. *ret_undecoded counts the utterances that take part but do not decode. */

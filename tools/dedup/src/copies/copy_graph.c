@@ -2,21 +2,12 @@
 #include "copy_graph.h"
 
 #include <stdlib.h>
-#include <string.h>
 
+#include "common/compare.h"
 #include "common/grow.h"
 #include "speechshard/inside.h"
 
 /* ---- nodes ---- */
-
-static int compare_u64(const void *left, const void *right)
-{
-    uint64_t l = 0;
-    uint64_t r = 0;
-    memcpy(&l, left, sizeof(l));
-    memcpy(&r, right, sizeof(r));
-    return (l > r) - (l < r);
-}
 
 static size_t find_node(const spsh__copy_graph *g, uint64_t ordinal)
 {
@@ -76,7 +67,7 @@ static spsh_status make_nodes(spsh__copy_graph *g, spsh_error *err)
         ordinals[2 * i] = g->matches[i].a;
         ordinals[2 * i + 1] = g->matches[i].b;
     }
-    qsort(ordinals, end_count, sizeof(*ordinals), compare_u64);
+    qsort(ordinals, end_count, sizeof(*ordinals), spsh__compare_u64);
     for (size_t i = 0; i < end_count; i++) {
         if (count == 0 || ordinals[count - 1] != ordinals[i])
             ordinals[count++] = ordinals[i];

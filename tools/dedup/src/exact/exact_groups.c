@@ -19,6 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/compare.h"
 #include "common/grow.h"
 #include "exact_internal.h"
 #include "records/hash_map.h"
@@ -163,21 +164,16 @@ static void join(spsh__exact_groups *groups, uint64_t a, uint64_t b)
 
 /* ---- one record, many views ---- */
 
-static int compare_u64(uint64_t a, uint64_t b)
-{
-    return (a > b) - (a < b);
-}
-
 static int compare_ranges(const void *left, const void *right)
 {
     const place_range *l = left;
     const place_range *r = right;
-    int order = compare_u64(l->start, r->start);
+    int order = spsh__order_u64(l->start, r->start);
     if (order == 0)
-        order = compare_u64(r->end, l->end);
+        order = spsh__order_u64(r->end, l->end);
     if (order == 0)
-        order = compare_u64((uint64_t)l->side, (uint64_t)r->side);
-    return order != 0 ? order : compare_u64(l->ordinal, r->ordinal);
+        order = spsh__order_u64((uint64_t)l->side, (uint64_t)r->side);
+    return order != 0 ? order : spsh__order_u64(l->ordinal, r->ordinal);
 }
 
 static spsh_status match_ranges(const spsh__exact_search *search, const place_range *one,

@@ -18,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/compare.h"
 #include "drift_fit.h"
 #include "speechshard/inside.h"
 
@@ -185,13 +186,6 @@ static overlap find_common(const pair *p, overlap part, double *ret_worth)
     return best;
 }
 
-static int compare_words(const void *a, const void *b)
-{
-    const uint32_t x = *(const uint32_t *)a;
-    const uint32_t y = *(const uint32_t *)b;
-    return (x > y) - (x < y);
-}
-
 static size_t count_active(const spsh__align_side *side, size_t first, size_t end)
 {
     size_t count = 0;
@@ -219,7 +213,7 @@ static spsh_status measure_bits(const pair *p, overlap common, spsh__alignment *
         wrong += wrong_bits(p, i);
     }
     const size_t counted = active < WORDS_MAX ? active : WORDS_MAX;
-    qsort(words, counted, sizeof(*words), compare_words);
+    qsort(words, counted, sizeof(*words), spsh__compare_u32);
     size_t distinct = counted > 0;
     for (size_t i = 1; i < counted; i++)
         distinct += words[i] != words[i - 1];

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/compare.h"
 #include "fft.h"
 #include "sinc_table.h"
 #include "speechshard/inside.h"
@@ -301,19 +302,12 @@ static void fit_block(const spsh__stretch *stretch, size_t index, double near, b
     block->lag = (double)start + place - (double)(index * BLOCK) - SPSH__LAG_MAX;
 }
 
-static int compare_doubles(const void *a, const void *b)
-{
-    const double x = *(const double *)a;
-    const double y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* Sorts. */
 static double median_of(double *x, size_t count)
 {
     if (count == 0)
         return 0;
-    qsort(x, count, sizeof(*x), compare_doubles);
+    qsort(x, count, sizeof(*x), spsh__compare_real);
     return count % 2 == 1 ? x[count / 2] : (x[count / 2 - 1] + x[count / 2]) / 2;
 }
 
@@ -578,7 +572,7 @@ spsh_status spsh__find_tonality(const spsh__stretch *stretch, double *ret_share,
         for (size_t k = 0; k < BINS; k++)
             power[k] += block[k].re * block[k].re + block[k].im * block[k].im;
     }
-    qsort(power, BINS, sizeof(power[0]), compare_doubles);
+    qsort(power, BINS, sizeof(power[0]), spsh__compare_real);
     for (size_t k = 0; k < BINS; k++) {
         total += power[k];
         strong += k >= BINS - STRONGEST ? power[k] : 0;

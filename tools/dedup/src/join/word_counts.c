@@ -20,6 +20,7 @@
 
 #include <stdlib.h>
 
+#include "common/compare.h"
 #include "speechshard/inside.h"
 
 enum {
@@ -136,14 +137,7 @@ spsh_status spsh__word_counts_finish(const spsh__word_counts *counts,
     return SPSH_OK;
 }
 
-static int compare_words(const void *left, const void *right)
-{
-    const uint32_t a = *(const uint32_t *)left;
-    const uint32_t b = *(const uint32_t *)right;
-    return (a > b) - (a < b);
-}
-
 bool spsh__frequent_words_has(const spsh__frequent_words *words, uint32_t mixed)
 {
-    return bsearch(&mixed, words->mixed, words->count, sizeof(mixed), compare_words) != NULL;
+    return bsearch(&mixed, words->mixed, words->count, sizeof(mixed), spsh__compare_u32) != NULL;
 }

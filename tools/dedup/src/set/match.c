@@ -8,6 +8,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "common/compare.h"
 #include "common/grow.h"
 #include "speechshard/inside.h"
 
@@ -115,24 +116,19 @@ spsh_status spsh__match_decode(const uint8_t bytes[SPSH__MATCH_BYTES], spsh__mat
     return SPSH_OK;
 }
 
-static int compare_u64(uint64_t left, uint64_t right)
-{
-    return (left > right) - (left < right);
-}
-
 int spsh__match_compare(const void *left, const void *right)
 {
     const spsh__match *l = left;
     const spsh__match *r = right;
     uint8_t left_bytes[SPSH__MATCH_BYTES];
     uint8_t right_bytes[SPSH__MATCH_BYTES];
-    int order = compare_u64(l->a, r->a);
+    int order = spsh__order_u64(l->a, r->a);
     if (order == 0)
-        order = compare_u64(l->b, r->b);
+        order = spsh__order_u64(l->b, r->b);
     if (order == 0)
-        order = compare_u64(l->tier, r->tier);
+        order = spsh__order_u64(l->tier, r->tier);
     if (order == 0)
-        order = compare_u64(l->a_first, r->a_first);
+        order = spsh__order_u64(l->a_first, r->a_first);
     if (order != 0)
         return order;
     spsh__match_encode(l, left_bytes);

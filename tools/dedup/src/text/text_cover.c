@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/compare.h"
 #include "common/grow.h"
 #include "records/hash_map.h"
 #include "speechshard/inside.h"
@@ -50,18 +51,11 @@ static bool push(numbers *n, uint32_t value)
     return true;
 }
 
-static int compare_u32(const void *left, const void *right)
-{
-    const uint32_t l = *(const uint32_t *)left;
-    const uint32_t r = *(const uint32_t *)right;
-    return (l > r) - (l < r);
-}
-
 /* Sort the elements from `first` and remove duplicates. */
 static void make_set(numbers *n, size_t first)
 {
     if (n->count - first > 1)
-        qsort(n->at + first, n->count - first, sizeof(*n->at), compare_u32);
+        qsort(n->at + first, n->count - first, sizeof(*n->at), spsh__compare_u32);
     size_t to = first;
     for (size_t i = first; i < n->count; i++) {
         if (i == first || n->at[i] != n->at[i - 1])
@@ -233,7 +227,7 @@ static bool has_run(const spsh__text_cover *cover, uint32_t text, uint32_t run)
 {
     const size_t first = cover->firsts.at[text];
     return bsearch(&run, cover->runs.at + first, cover->firsts.at[text + 1] - first, sizeof(run),
-                   compare_u32) != NULL;
+                   spsh__compare_u32) != NULL;
 }
 
 /* Count for each test text how many of the probe's runs it contains. Crowded runs count only for

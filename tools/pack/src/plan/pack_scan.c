@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/compare.h"
 #include "common/file_names.h"
 #include "common/grow.h"
 #include "ingest/layouts/corpus.h"
@@ -447,15 +448,6 @@ static spsh_status push_duplicate(spsh__plan_scan *scan, uint64_t sequence, spsh
     return SPSH_OK;
 }
 
-static int compare_u64(const void *a, const void *b)
-{
-    uint64_t x = 0;
-    uint64_t y = 0;
-    memcpy(&x, a, sizeof(x));
-    memcpy(&y, b, sizeof(y));
-    return x < y ? -1 : x > y;
-}
-
 /* Sequences of all items whose id an earlier item has. */
 static spsh_status find_duplicates(spsh__plan_scan *scan, spsh_error *err)
 {
@@ -483,7 +475,7 @@ static spsh_status find_duplicates(spsh__plan_scan *scan, spsh_error *err)
     if (rc != SPSH_E_END)
         return rc;
     if (scan->duplicate_count > 0)
-        qsort(scan->duplicates, scan->duplicate_count, sizeof(uint64_t), compare_u64);
+        qsort(scan->duplicates, scan->duplicate_count, sizeof(uint64_t), spsh__compare_u64);
     return SPSH_OK;
 }
 
@@ -578,7 +570,7 @@ spsh_status spsh__plan_scan_next(spsh__plan_scan *scan, spsh_bytes *ret_bytes,
             return SPSH_FAIL(err, SPSH_E_CORRUPT, "an item came damaged out of the sort");
         if (scan->duplicate_count == 0 ||
             bsearch(&sequence, scan->duplicates, scan->duplicate_count, sizeof(uint64_t),
-                    compare_u64) == NULL)
+                    spsh__compare_u64) == NULL)
             return SPSH_OK;
         rc = reject_duplicate(scan, ret_item, sequence, err);
         if (rc != SPSH_OK)
