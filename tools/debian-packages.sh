@@ -1,11 +1,12 @@
 #!/bin/sh
-# Builds the Debian packages speechshard, libspeechshard0.1, libspeechshard-dev, and python3-speechshard, and checks them
-# with lintian.
+# Builds the Debian packages speechshard, libspeechshard0.1, libspeechshard-dev, and
+# python3-speechshard, and checks them with lintian.
 #
 #     tools/debian-packages.sh [OUTDIR]         (default: build/debian/packages)
 #
-# The packages are for the release of Debian that builds them. They do not contain the CUDA plug-in. To install all:
-# `apt-get install OUTDIR/*.deb`. Objects stay in build/debian/speechshard for the next time.
+# The packages are for the release of Debian that builds them. They do not contain the CUDA plug-in.
+# To install all: `apt-get install OUTDIR/*.deb`. Objects stay in build/debian/speechshard for the
+# next time.
 set -eu
 [ $# -eq 0 ] || { mkdir -p "$1" && set -- "$(cd "$1" && pwd)"; }
 cd "$(dirname "$0")/.."

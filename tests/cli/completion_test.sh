@@ -1,8 +1,9 @@
 #!/bin/sh
-# completion_test.sh: bash, zsh, and fish complete the same words. The words of bash are a list in its file, which
-# check-man.sh compares with --help; zsh and fish read --help.
+# completion_test.sh: bash, zsh, and fish complete the same words. The words of bash are a list in
+# its file, which check-man.sh compares with --help; zsh and fish read --help.
 #
-# Cases: commands, the options of each command, and the values of each option that names them in --help.
+# Cases: commands, the options of each command, and the values of each option that names them in
+# --help.
 set -eu
 source=${SPEECHSHARD_SOURCE_DIR:?}
 command=${SPEECHSHARD_COMMAND:?}
@@ -59,7 +60,8 @@ else
     echo "skipped: there is no fish"
 fi
 if command -v zsh >/dev/null; then
-    # An interactive zsh: each line is put before the user, completed with all matches, and dropped.
+    # An interactive zsh: each line appears on its command line, is completed with all matches, and
+    # dropped.
     cat >.zshrc <<'END'
 fpath=($FOLDER $fpath)
 autoload -Uz compinit

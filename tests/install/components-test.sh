@@ -1,6 +1,7 @@
 #!/bin/sh
-# components-test.sh BUILD_DIR: each installed file is in one component, no component is empty, and each component but
-# the CUDA plug-in is in one Debian package. The name of the package of the libraries has the soname's version.
+# components-test.sh BUILD_DIR: each installed file is in one component, no component is empty, and
+# each component except the CUDA plug-in is in one Debian package. The name of the package of the
+# libraries has the soname's version.
 set -eu
 
 build=$1
