@@ -9,10 +9,17 @@
 
 #if defined(__x86_64__)
 
-#define TARGET       __attribute__((target("avx2")))
-#define INLINE       TARGET __attribute__((always_inline)) static inline
-#define VECTOR_BYTES 32
-#include "pcm_lanes.h"
+#include "base/base_internal.h"
+
+#include <immintrin.h>
+
+#define TARGET __attribute__((target("avx2")))
+#define INLINE TARGET __attribute__((always_inline)) static inline
+
+#include "pcm_rows.h"
+
+enum { HALF_LANES = 8, ROW_PAIRS = PCM_GROUP_SAMPLES / 2 };
+_Static_assert(PCM_ORDER == 8, "predict_two");
 
 /* How to bring fields 0 to 7 of a group into 32-bit elements: source bytes, and the left shift that
  * makes the field's top bit the top bit of the element. Bytes past the group's half are never
@@ -55,6 +62,11 @@ INLINE __m128i add_codes(__m128i widths, const uint8_t *codes)
     __m128i high = spread_bits(spsh__load_u16le(codes + 2));
     widths = _mm_sub_epi8(widths, _mm_add_epi8(low, _mm_add_epi8(high, high)));
     return _mm_add_epi8(widths, _mm_set1_epi8(-1));
+}
+
+INLINE __m256i load(const void *bytes)
+{
+    return _mm256_loadu_si256((const __m256i *)bytes);
 }
 
 INLINE __m256i load_twice(const void *bytes)
@@ -105,14 +117,66 @@ INLINE void transpose(const __m256i in[8], __m256i out[8])
     }
 }
 
-INLINE vec add_product(vec sum, vec pair, vec coefficients)
+/* State of half of the lanes, carried from column to column: pairs of samples, the later one in the
+ * upper half. If t is the next sample and t is even, odd0 holds samples t - 2 and t - 1, odd1 t - 4
+ * and t - 3, ...; even0 holds t - 3 and t - 2, ... */
+typedef struct lane_state {
+    __m256i coefficients[PCM_ORDER / 2];
+    __m256i down; /* shift: from an element's lower half to the sum's scale */
+    __m256i up;   /* 16 - shift: from the sum's scale to an element's upper half */
+    __m256i odd0, odd1, odd2, odd3;
+    __m256i even0, even1, even2;
+} lane_state;
+
+INLINE __m256i add_product(__m256i sum, __m256i pair, __m256i coefficients)
 {
-    return sum + (vec)_mm256_madd_epi16((__m256i)pair, (__m256i)coefficients);
+    return _mm256_add_epi32(sum, _mm256_madd_epi16(pair, coefficients));
 }
 
-INLINE vec make_pair(const lane_state *s, vec before, vec sum)
+/* The pair that ends with the sample whose sum this is, from the pair before. */
+INLINE __m256i make_pair(const lane_state *s, __m256i before, __m256i sum)
 {
-    return (vec)_mm256_blend_epi16((__m256i)(before >> 16), (__m256i)(sum << s->up), 0xaa);
+    return _mm256_blend_epi16(_mm256_srli_epi32(before, 16), _mm256_sllv_epi32(sum, s->up), 0xaa);
+}
+
+/* Two prediction steps: from a column's residuals to its samples. */
+INLINE __m256i predict_two(lane_state *s, __m256i residuals)
+{
+    const __m256i upper = _mm256_set1_epi32(-65536);
+    const __m256i *c = s->coefficients;
+    __m256i sum = _mm256_sllv_epi32(residuals, s->down);
+    sum = add_product(sum, s->odd3, c[3]);
+    sum = add_product(sum, s->odd2, c[2]);
+    sum = add_product(sum, s->odd1, c[1]);
+    sum = add_product(sum, s->odd0, c[0]);
+    __m256i even = make_pair(s, s->odd0, sum);
+
+    sum = _mm256_srlv_epi32(_mm256_and_si256(residuals, upper), s->up);
+    sum = add_product(sum, s->even2, c[3]);
+    sum = add_product(sum, s->even1, c[2]);
+    sum = add_product(sum, s->even0, c[1]);
+    sum = add_product(sum, even, c[0]);
+    __m256i odd = make_pair(s, even, sum);
+
+    s->even2 = s->even1;
+    s->even1 = s->even0;
+    s->even0 = even;
+    s->odd3 = s->odd2;
+    s->odd2 = s->odd1;
+    s->odd1 = s->odd0;
+    s->odd0 = odd;
+    return odd;
+}
+
+INLINE void start_lanes(const pcm_predicted *block, uint32_t first_lane, lane_state *s)
+{
+    PCM_UNROLL
+    for (int k = 0; k < PCM_ORDER / 2; k++)
+        s->coefficients[k] = load(block->pairs[k] + first_lane);
+    s->down = load(block->shifts + first_lane);
+    s->up = _mm256_sub_epi32(_mm256_set1_epi32(16), s->down);
+    s->odd0 = s->odd1 = s->odd2 = s->odd3 = load(block->starts + first_lane);
+    s->even0 = s->even1 = s->even2 = s->odd0;
 }
 
 TARGET bool spsh__pcm_decode_avx2(const pcm_predicted *block, int16_t *pcm)
@@ -125,7 +189,7 @@ TARGET bool spsh__pcm_decode_avx2(const pcm_predicted *block, int16_t *pcm)
     if (!lay_out(block, rows))
         return false;
     start_lanes(block, 0, &low);
-    start_lanes(block, VECTOR_LANES, &high);
+    start_lanes(block, HALF_LANES, &high);
     __m256i lanes[PCM_LANES];
     PCM_UNROLL
     for (size_t i = 0; i < PCM_LANES; i++)
@@ -137,17 +201,17 @@ TARGET bool spsh__pcm_decode_avx2(const pcm_predicted *block, int16_t *pcm)
         __m256i decoded[PCM_LANES];
         spsh__pcm_prefetch(groups);
         transpose(lanes, columns);
-        transpose(lanes + VECTOR_LANES, columns + VECTOR_LANES);
+        transpose(lanes + HALF_LANES, columns + HALF_LANES);
         PCM_UNROLL
         for (size_t i = 0; i < ROW_PAIRS; i++) {
             /* The next row is unpacked while the sums of this one wait for each other. */
-            columns[i] = (__m256i)predict_two(&low, (vec)columns[i]);
+            columns[i] = predict_two(&low, columns[i]);
             lanes[i] = unpack_group(groups, next, i);
-            columns[i + VECTOR_LANES] = (__m256i)predict_two(&high, (vec)columns[i + VECTOR_LANES]);
-            lanes[i + VECTOR_LANES] = unpack_group(groups, next, i + VECTOR_LANES);
+            columns[i + HALF_LANES] = predict_two(&high, columns[i + HALF_LANES]);
+            lanes[i + HALF_LANES] = unpack_group(groups, next, i + HALF_LANES);
         }
         transpose(columns, decoded);
-        transpose(columns + VECTOR_LANES, decoded + VECTOR_LANES);
+        transpose(columns + HALF_LANES, decoded + HALF_LANES);
         PCM_UNROLL
         for (size_t i = 0; i < PCM_LANES; i++)
             _mm256_storeu_si256((__m256i *)(void *)(pcm + i * lane_samples), decoded[i]);

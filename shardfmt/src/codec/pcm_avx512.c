@@ -8,10 +8,17 @@
 
 #if defined(__x86_64__)
 
-#define TARGET       __attribute__((target("avx512f,avx512bw,avx512vl,avx512vbmi2,avx512vnni")))
-#define INLINE       TARGET __attribute__((always_inline)) static inline
-#define VECTOR_BYTES 64
-#include "pcm_lanes.h"
+#include "base/base_internal.h"
+
+#include <immintrin.h>
+
+#define TARGET __attribute__((target("avx512f,avx512bw,avx512vl,avx512vbmi2,avx512vnni")))
+#define INLINE TARGET __attribute__((always_inline)) static inline
+
+#include "pcm_rows.h"
+
+enum { ROW_PAIRS = PCM_GROUP_SAMPLES / 2 };
+_Static_assert(PCM_ORDER == 8, "predict_two");
 
 INLINE __m128i add_codes(__m128i widths, const uint8_t *codes)
 {
@@ -134,14 +141,55 @@ INLINE void store_lanes(const __m512i columns[8], int16_t *pcm, size_t lane_samp
     }
 }
 
-INLINE vec add_product(vec sum, vec pair, vec coefficients)
+/* Pairs of samples in each lane, the later one in the upper half. With t the next sample, and t
+ * even, odd0 holds samples t - 2 and t - 1, odd1 t - 4 and t - 3, ...; even0 holds t - 3 and t - 2,
+ * ... */
+typedef struct lane_state {
+    __m512i coefficients[PCM_ORDER / 2];
+    __m512i down; /* shift */
+    __m512i up;   /* 16 - shift */
+    __m512i odd0, odd1, odd2, odd3;
+    __m512i even0, even1, even2;
+} lane_state;
+
+/* Two prediction steps: from a column's residuals to its samples. */
+INLINE __m512i predict_two(lane_state *s, __m512i residuals)
 {
-    return (vec)_mm512_dpwssd_epi32((__m512i)sum, (__m512i)pair, (__m512i)coefficients);
+    const __m512i upper = _mm512_set1_epi32(-65536);
+    const __m512i *c = s->coefficients;
+    __m512i sum = _mm512_sllv_epi32(residuals, s->down);
+    sum = _mm512_dpwssd_epi32(sum, s->odd3, c[3]);
+    sum = _mm512_dpwssd_epi32(sum, s->odd2, c[2]);
+    sum = _mm512_dpwssd_epi32(sum, s->odd1, c[1]);
+    sum = _mm512_dpwssd_epi32(sum, s->odd0, c[0]);
+    __m512i even = _mm512_shrdi_epi32(s->odd0, _mm512_srlv_epi32(sum, s->down), 16);
+
+    sum = _mm512_srlv_epi32(_mm512_and_si512(residuals, upper), s->up);
+    sum = _mm512_dpwssd_epi32(sum, s->even2, c[3]);
+    sum = _mm512_dpwssd_epi32(sum, s->even1, c[2]);
+    sum = _mm512_dpwssd_epi32(sum, s->even0, c[1]);
+    sum = _mm512_dpwssd_epi32(sum, even, c[0]);
+    __m512i odd = _mm512_shrdi_epi32(even, _mm512_srlv_epi32(sum, s->down), 16);
+
+    s->even2 = s->even1;
+    s->even1 = s->even0;
+    s->even0 = even;
+    s->odd3 = s->odd2;
+    s->odd2 = s->odd1;
+    s->odd1 = s->odd0;
+    s->odd0 = odd;
+    return odd;
 }
 
-INLINE vec make_pair(const lane_state *s, vec before, vec sum)
+INLINE void start_lanes(const pcm_predicted *block, lane_state *s)
 {
-    return (vec)_mm512_shrdi_epi32((__m512i)before, (__m512i)(sum >> s->down), 16);
+    PCM_UNROLL
+    for (int k = 0; k < PCM_ORDER / 2; k++)
+        s->coefficients[k] = _mm512_loadu_si512(block->pairs[k]);
+    s->down = _mm512_loadu_si512(block->shifts);
+    s->up = _mm512_sub_epi32(_mm512_set1_epi32(16), s->down);
+    s->odd0 = s->odd1 = s->odd2 = s->odd3 = _mm512_loadu_si512(block->starts);
+    s->even0 = s->even1 = s->even2 = s->odd0;
 }
 
 TARGET bool spsh__pcm_decode_avx512(const pcm_predicted *block, int16_t *pcm)
@@ -154,7 +202,7 @@ TARGET bool spsh__pcm_decode_avx512(const pcm_predicted *block, int16_t *pcm)
 
     if (!lay_out(block, rows))
         return false;
-    start_lanes(block, 0, &state);
+    start_lanes(block, &state);
     find_fields(&rows[0], &fields);
     PCM_UNROLL
     for (size_t i = 0; i < ROW_PAIRS; i++)
@@ -169,7 +217,7 @@ TARGET bool spsh__pcm_decode_avx512(const pcm_predicted *block, int16_t *pcm)
         PCM_UNROLL
         for (size_t i = 0; i < ROW_PAIRS; i++) {
             /* The next row is unpacked while the sums of this one wait for each other. */
-            columns[i] = (__m512i)predict_two(&state, (vec)columns[i]);
+            columns[i] = predict_two(&state, columns[i]);
             two[i] = unpack_two(groups, next, &fields, i);
         }
         store_lanes(columns, pcm, lane_samples);
