@@ -108,11 +108,6 @@ void spsh__worker_pool_close(spsh__worker_pool *pool)
     spsh__free(pool->allocator, pool);
 }
 
-bool spsh__worker_pool_full(const spsh__worker_pool *pool)
-{
-    return pool->put - pool->taken == pool->tasks_max; /* both belong to the caller's thread */
-}
-
 void spsh__worker_pool_put(spsh__worker_pool *pool, void *task)
 {
     if (pool->thread_count == 0) {

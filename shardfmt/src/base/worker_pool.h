@@ -20,7 +20,6 @@ spsh_status spsh__worker_pool_open(const spsh_allocator *allocator, uint32_t thr
 /* Finish all tasks that were put, then close. NULL is allowed. */
 void spsh__worker_pool_close(spsh__worker_pool *pool);
 
-bool spsh__worker_pool_full(const spsh__worker_pool *pool);
 /* The pool must not be full. */
 void spsh__worker_pool_put(spsh__worker_pool *pool, void *task);
 /* Take the oldest task, once it is finished. Returns NULL if no task was put or, with block false,

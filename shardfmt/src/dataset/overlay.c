@@ -567,29 +567,38 @@ static spsh_status add_to_manifest(const spsh__overlay_edit *edit, const spsh__m
     return rc;
 }
 
-static spsh_status add_locked(const spsh__overlay_edit *edit, spsh_error *err)
+/* What an edit does with the overlays in force, which list_overlays made. */
+typedef spsh_status (*overlay_edit_fn)(const spsh__overlay_edit *edit,
+                                       const spsh__manifest *manifest,
+                                       spsh__overlay_entry_ref *list, uint64_t at, spsh_error *err);
+
+static spsh_status add_locked(const spsh__overlay_edit *edit, const spsh__manifest *manifest,
+                              spsh__overlay_entry_ref *list, uint64_t at, spsh_error *err)
 {
-    spsh__manifest manifest;
-    spsh__overlay_entry_ref *list = NULL;
-    uint64_t at = 0;
-    spsh_status rc = open_for_edit(edit, &manifest, err);
-    if (rc != SPSH_OK)
-        return rc;
-    rc = list_overlays(edit, &manifest, &list, &at, err);
-    if (rc == SPSH_OK && at < manifest.info.overlay_count)
-        rc = SPSH_FAIL(err, SPSH_E_EXISTS, "%s: overlay \"%s\" is in force already",
-                       edit->dataset_path, edit->name);
-    if (rc == SPSH_OK && manifest.info.overlay_count >= SPSH_OVERLAYS_MAX)
-        rc = SPSH_FAIL(err, SPSH_E_LIMIT, "%s: %u overlays are in force", edit->dataset_path,
-                       SPSH_OVERLAYS_MAX);
-    if (rc == SPSH_OK)
-        rc = add_to_manifest(edit, &manifest, list, err);
-    spsh__free(edit->allocator, list);
-    spsh__manifest_close(&manifest);
-    return rc;
+    if (at < manifest->info.overlay_count)
+        return SPSH_FAIL(err, SPSH_E_EXISTS, "%s: overlay \"%s\" is in force already",
+                         edit->dataset_path, edit->name);
+    if (manifest->info.overlay_count >= SPSH_OVERLAYS_MAX)
+        return SPSH_FAIL(err, SPSH_E_LIMIT, "%s: %u overlays are in force", edit->dataset_path,
+                         SPSH_OVERLAYS_MAX);
+    return add_to_manifest(edit, manifest, list, err);
 }
 
-static spsh_status remove_locked(const spsh__overlay_edit *edit, spsh_error *err)
+static spsh_status remove_locked(const spsh__overlay_edit *edit, const spsh__manifest *manifest,
+                                 spsh__overlay_entry_ref *list, uint64_t at, spsh_error *err)
+{
+    const uint64_t count = manifest->info.overlay_count;
+    if (at == count)
+        return SPSH_FAIL(err, SPSH_E_NOT_FOUND, "%s: no overlay \"%s\" is in force",
+                         edit->dataset_path, edit->name);
+    for (uint64_t i = at; i + 1 < count; i++)
+        list[i] = list[i + 1];
+    return spsh__manifest_publish_overlays(edit->io, edit->allocator, edit->dataset_path, manifest,
+                                           list, count - 1, err);
+}
+
+static spsh_status edit_newest(const spsh__overlay_edit *edit, overlay_edit_fn edit_fn,
+                               spsh_error *err)
 {
     spsh__manifest manifest;
     spsh__overlay_entry_ref *list = NULL;
@@ -598,16 +607,8 @@ static spsh_status remove_locked(const spsh__overlay_edit *edit, spsh_error *err
     if (rc != SPSH_OK)
         return rc;
     rc = list_overlays(edit, &manifest, &list, &at, err);
-    uint64_t count = manifest.info.overlay_count;
-    if (rc == SPSH_OK && at == count)
-        rc = SPSH_FAIL(err, SPSH_E_NOT_FOUND, "%s: no overlay \"%s\" is in force",
-                       edit->dataset_path, edit->name);
-    if (rc == SPSH_OK) {
-        for (uint64_t i = at; i + 1 < count; i++)
-            list[i] = list[i + 1];
-        rc = spsh__manifest_publish_overlays(edit->io, edit->allocator, edit->dataset_path,
-                                             &manifest, list, count - 1, err);
-    }
+    if (rc == SPSH_OK)
+        rc = edit_fn(edit, &manifest, list, at, err);
     spsh__free(edit->allocator, list);
     spsh__manifest_close(&manifest);
     return rc;
@@ -615,9 +616,7 @@ static spsh_status remove_locked(const spsh__overlay_edit *edit, spsh_error *err
 
 /* Opens the manifest before the lock: that explains a folder without a dataset, or a read-only one.
  */
-static spsh_status edit_locked(const spsh__overlay_edit *edit,
-                               spsh_status (*edit_fn)(const spsh__overlay_edit *edit,
-                                                      spsh_error *err),
+static spsh_status edit_locked(const spsh__overlay_edit *edit, overlay_edit_fn edit_fn,
                                spsh_error *err)
 {
     spsh_dataset_lock *lock = NULL;
@@ -631,7 +630,7 @@ static spsh_status edit_locked(const spsh__overlay_edit *edit,
     rc = spsh__dataset_lock_open(edit->dataset_path, SPSH__LOCK_EXCLUSIVE, edit->io,
                                  edit->allocator, &lock, err);
     if (rc == SPSH_OK)
-        rc = edit_fn(edit, err);
+        rc = edit_newest(edit, edit_fn, err);
     spsh_dataset_lock_close(lock);
     return rc;
 }

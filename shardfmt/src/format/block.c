@@ -10,6 +10,14 @@ enum { BLOCK_ALIGNMENT = 4096 };
 
 static const uint8_t block_magic[4] = {'S', 'P', 'B', 'K'};
 
+bool spsh__all_zero(const uint8_t *bytes, size_t size_bytes)
+{
+    for (size_t i = 0; i < size_bytes; i++)
+        if (bytes[i] != 0)
+            return false;
+    return true;
+}
+
 void spsh__block_header_encode(const spsh__block *block, uint8_t *header)
 {
     memset(header, 0, SPSH__BLOCK_HEADER_BYTES);

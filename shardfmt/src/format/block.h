@@ -2,6 +2,8 @@
 #ifndef SPSH_BLOCK_H
 #define SPSH_BLOCK_H
 
+#include <stdbool.h>
+
 #include "base/base_internal.h"
 
 #define SPSH__BLOCK_HEADER_BYTES UINT32_C(64)
@@ -24,6 +26,9 @@ typedef struct spsh__block {
     uint32_t flags;
     uint64_t ordinal;
 } spsh__block;
+
+/* Whether reserved bytes or padding of a file are zeros. */
+bool spsh__all_zero(const uint8_t *bytes, size_t size_bytes);
 
 /* header has SPSH__BLOCK_HEADER_BYTES. */
 void spsh__block_header_encode(const spsh__block *block, uint8_t *header);

@@ -16,6 +16,7 @@
 #include <sys/mman.h>
 
 #include "base/checksum.h"
+#include "block.h"
 #include "io/io_internal.h"
 #include "speechshard/limits.h"
 
@@ -72,14 +73,6 @@ static const char *kind_name(uint32_t kind)
     return names[kind < sizeof(names) / sizeof(names[0]) ? kind : 0];
 }
 
-static bool all_zero(const uint8_t *bytes, size_t size_bytes)
-{
-    for (size_t i = 0; i < size_bytes; i++)
-        if (bytes[i] != 0)
-            return false;
-    return true;
-}
-
 void spsh__header_encode(const spsh__header *header, uint8_t *page)
 {
     memset(page, 0, SPSH__PAGE_BYTES);
@@ -116,14 +109,14 @@ static spsh_status check_header_fields(const uint8_t *page, const char *path, sp
         return SPSH_FAIL_AT(err, SPSH_E_CORRUPT, 92, "%s: header: page_bytes %u, expected %u", path,
                             spsh__load_u32le(page + 92), SPSH__SECTION_PAGE);
     if (kind != SPSH__KIND_SHARD && kind != SPSH__KIND_FINGERPRINT &&
-        kind != SPSH__KIND_CHECKPOINT && !all_zero(page + 88, 4))
+        kind != SPSH__KIND_CHECKPOINT && !spsh__all_zero(page + 88, 4))
         return SPSH_FAIL_AT(err, SPSH_E_CORRUPT, 88, "%s: header: sub_ordinal of a %s is not 0",
                             path, kind_name(kind));
-    if (kind != SPSH__KIND_SHARD && !all_zero(page + 96, 16))
+    if (kind != SPSH__KIND_SHARD && !spsh__all_zero(page + 96, 16))
         return SPSH_FAIL_AT(err, SPSH_E_CORRUPT, 96,
                             "%s: header: first_record or first_utterance of a %s is not 0", path,
                             kind_name(kind));
-    if (!all_zero(page + 112, SPSH__PAGE_BYTES - 112))
+    if (!spsh__all_zero(page + 112, SPSH__PAGE_BYTES - 112))
         return SPSH_FAIL_AT(err, SPSH_E_CORRUPT, 112, "%s: header: reserved bytes are not 0", path);
     return SPSH_OK;
 }
@@ -279,7 +272,7 @@ spsh_status spsh__footer_decode(const uint8_t *page, uint32_t copy, uint64_t fil
         bad = find_bad_count(&footer);
     if (bad == NULL && spsh__load_u32le(page + 120) != copy)
         bad = "the copy number";
-    if (bad == NULL && !all_zero(page + 124, FOOTER_CHECKSUM_AT - 124))
+    if (bad == NULL && !spsh__all_zero(page + 124, FOOTER_CHECKSUM_AT - 124))
         bad = "reserved bytes are not 0";
     if (bad != NULL)
         return SPSH_FAIL_AT(err, SPSH_E_CORRUPT, offset, "%s: footer copy %u at %llu: wrong: %s",
@@ -512,7 +505,7 @@ static spsh_status load_section(spsh__container *c, uint32_t n, uint64_t *next, 
         return fail_section(c, n, "the section is not where its predecessor ends", err);
     if (s->count > (area_end - *next) / width)
         return fail_section(c, n, "the section leaves the section area", err);
-    if (!all_zero(entry + 24, 16))
+    if (!spsh__all_zero(entry + 24, 16))
         return fail_section(c, n, "reserved bytes are not 0", err);
     *next += s->count * width;
     if (s->id < SLOTS)
@@ -824,7 +817,7 @@ spsh_status spsh__container_check_padding(const spsh__container *c, spsh_error *
     for (uint32_t n = 0; n <= f->section_count && f->section_area_bytes != 0; n++) {
         uint64_t next = n < f->section_count ? c->sections[n].offset_bytes - f->section_area_offset
                                              : f->section_area_bytes;
-        if (!all_zero(c->area + used, (size_t)(next - used)))
+        if (!spsh__all_zero(c->area + used, (size_t)(next - used)))
             return SPSH_FAIL_AT(err, SPSH_E_CORRUPT, f->section_area_offset + used,
                                 "%s: padding between sections at %llu is not 0", c->path,
                                 ULL(f->section_area_offset + used));
@@ -833,7 +826,7 @@ spsh_status spsh__container_check_padding(const spsh__container *c, spsh_error *
     }
     uint64_t table_bytes = 8 * f->page_count;
     if (f->page_table_bytes != 0 &&
-        !all_zero(c->page_table + table_bytes, (size_t)(f->page_table_bytes - table_bytes)))
+        !spsh__all_zero(c->page_table + table_bytes, (size_t)(f->page_table_bytes - table_bytes)))
         return SPSH_FAIL_AT(err, SPSH_E_CORRUPT, f->page_table_offset + table_bytes,
                             "%s: padding of the page table at %llu is not 0", c->path,
                             ULL(f->page_table_offset + table_bytes));

@@ -285,14 +285,6 @@ static column_entry load_entry(const uint8_t *block, uint32_t n)
     };
 }
 
-static bool all_zero(const uint8_t *bytes, size_t size_bytes)
-{
-    for (size_t i = 0; i < size_bytes; i++)
-        if (bytes[i] != 0)
-            return false;
-    return true;
-}
-
 /* Place and sizes of a column; *end is its predecessor's end and becomes its own. */
 static const char *find_bad_place(const uint8_t *block, uint64_t used_bytes,
                                   const column_entry *entry, uint64_t *end)
@@ -300,7 +292,7 @@ static const char *find_bad_place(const uint8_t *block, uint64_t used_bytes,
     uint64_t at = spsh__align_up(*end, COLUMN_ALIGNMENT);
     if (entry->at != at || at > used_bytes)
         return "column is not where its predecessor ends";
-    if (!all_zero(block + *end, (size_t)(at - *end)))
+    if (!spsh__all_zero(block + *end, (size_t)(at - *end)))
         return "gap between columns is not 0";
     if (entry->stored_bytes > used_bytes - at)
         return "column leaves the block";

@@ -4,6 +4,7 @@
 #include "record.h"
 
 #include "base/checksum.h"
+#include "block.h"
 
 #define ULL(value_) ((unsigned long long)(value_))
 
@@ -214,14 +215,6 @@ static void decode_fixed(const uint8_t *data, spsh_record *r)
     r->seek_point_count = spsh__load_u32le(data + 96);
 }
 
-static bool all_zero(const uint8_t *bytes, size_t size_bytes)
-{
-    for (size_t i = 0; i < size_bytes; i++)
-        if (bytes[i] != 0)
-            return false;
-    return true;
-}
-
 static spsh_seek_point load_seek_point(const uint8_t *table, uint64_t n)
 {
     return (spsh_seek_point){spsh__load_u64le(table + 16 * n),
@@ -236,10 +229,10 @@ static const char *find_bad_part(const uint8_t *data, spsh__record_head *h)
     h->seek_table = data + SPSH__RECORD_FIXED_BYTES + (size_t)spsh__align_up(r->id.size_bytes, 8);
     h->page_checksums = h->seek_table + (size_t)r->seek_point_count * 16;
     const uint8_t *parts_end = h->page_checksums + (size_t)h->page_count * 8;
-    if (!all_zero(data + 104, SPSH__RECORD_FIXED_BYTES - 104))
+    if (!spsh__all_zero(data + 104, SPSH__RECORD_FIXED_BYTES - 104))
         return "reserved bytes are not 0";
-    if (!all_zero(id_end, (size_t)(h->seek_table - id_end)) ||
-        !all_zero(parts_end, (size_t)(data + h->head_bytes - parts_end)))
+    if (!spsh__all_zero(id_end, (size_t)(h->seek_table - id_end)) ||
+        !spsh__all_zero(parts_end, (size_t)(data + h->head_bytes - parts_end)))
         return "padding is not 0";
     spsh_seek_point before = {0, 0};
     for (uint64_t n = 0; n < r->seek_point_count; n++) {
@@ -324,7 +317,8 @@ spsh_status spsh__record_page_check(const uint8_t file_id[16], uint64_t offset_b
             path, ULL(head->ordinal), id_bytes, (const char *)head->record.id.data, page,
             ULL(offset), ULL(found), ULL(expected));
     uint64_t payload_left = head->record.payload_bytes - begin;
-    if (payload_left < size && !all_zero(data + (size_t)payload_left, size - (size_t)payload_left))
+    if (payload_left < size &&
+        !spsh__all_zero(data + (size_t)payload_left, size - (size_t)payload_left))
         return SPSH_FAIL_AT(err, SPSH_E_CORRUPT, offset + payload_left,
                             "%s: record %llu \"%.*s\": padding of the payload at %llu is not 0",
                             path, ULL(head->ordinal), id_bytes, (const char *)head->record.id.data,
