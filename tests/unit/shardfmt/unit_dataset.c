@@ -4,10 +4,10 @@
 #include <pthread.h>
 
 #include "base/checksum.h"
+#include "dataset_operands.h"
 #include "fault_alloc.h"
 #include "fault_io.h"
 #include "format/container.h"
-#include "split_names.h"
 #include "spsh_test.h"
 #include "tiny_dataset.h"
 
@@ -29,26 +29,26 @@ static bool is_text(spsh_bytes bytes, const char *string)
 static void test_names_with_splits(void)
 {
     spsh_io io = *spsh_io_default();
-    io.stat_fn = split_names_stat;
-    for (size_t i = 0; i < SPLIT_NAMES; i++) {
+    io.stat_fn = dataset_operands_stat;
+    for (size_t i = 0; i < DATASET_OPERANDS; i++) {
         char name[32];
         const char *splits = "";
-        (void)snprintf(name, sizeof(name), "%s", split_names[i].name);
+        (void)snprintf(name, sizeof(name), "%s", dataset_operands[i].name);
         REQUIRE(spsh_dataset_name_cut(name, &io, &splits, NULL) == SPSH_OK);
-        CHECK_STR(name, split_names[i].path);
-        CHECK((splits == NULL) == (split_names[i].splits == NULL));
-        if (splits != NULL && split_names[i].splits != NULL)
-            CHECK_STR(splits, split_names[i].splits);
+        CHECK_STR(name, dataset_operands[i].path);
+        CHECK((splits == NULL) == (dataset_operands[i].splits == NULL));
+        if (splits != NULL && dataset_operands[i].splits != NULL)
+            CHECK_STR(splits, dataset_operands[i].splits);
     }
-    for (size_t i = 0; i < BAD_SPLIT_NAMES; i++) {
+    for (size_t i = 0; i < BAD_DATASET_OPERANDS; i++) {
         char name[32];
         const char *splits = "untouched";
         spsh_error err = SPSH_ERROR_INIT;
-        (void)snprintf(name, sizeof(name), "%s", bad_split_names[i]);
+        (void)snprintf(name, sizeof(name), "%s", bad_dataset_operands[i]);
         CHECK(spsh_dataset_name_cut(name, NULL, &splits, &err) == SPSH_E_INVALID_ARG);
-        CHECK_STR(name, bad_split_names[i]);
+        CHECK_STR(name, bad_dataset_operands[i]);
         CHECK_STR(splits, "untouched");
-        CHECK(strstr(err.message, bad_split_names[i]) != NULL);
+        CHECK(strstr(err.message, bad_dataset_operands[i]) != NULL);
     }
 }
 

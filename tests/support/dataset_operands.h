@@ -1,6 +1,7 @@
-/* split_names.h: operands DATASET[:SPLITS], their parts, and the files that decide about colons. */
-#ifndef SPLIT_NAMES_H
-#define SPLIT_NAMES_H
+/* dataset_operands.h: operands DATASET[:SPLITS], their parts, and the files that decide about a
+ * colon. */
+#ifndef DATASET_OPERANDS_H
+#define DATASET_OPERANDS_H
 
 #include <errno.h>
 #include <string.h>
@@ -10,7 +11,7 @@
 /* DATASET[:SPLITS], with colons in all possible positions. */
 static const struct {
     const char *name, *path, *splits;
-} split_names[] = {
+} dataset_operands[] = {
     {"a.spsh",           "a.spsh",   NULL       },
     {"a.spsh:train",     "a.spsh",   "train"    },
     {"a.spsh:train,dev", "a.spsh",   "train,dev"},
@@ -26,15 +27,15 @@ static const struct {
     {"no:ne:train",      "no:ne",    "train"    },
 };
 
-static const char *const bad_split_names[] = {
+static const char *const bad_dataset_operands[] = {
     "",          ":train",      ":",     "a.spsh:",       "a.spsh:,a",
     "a.spsh:a,", "a.spsh:a,,b", "none:", "a.spsh:caf\xe9"};
 
-#define SPLIT_NAMES     (sizeof(split_names) / sizeof(split_names[0]))
-#define BAD_SPLIT_NAMES (sizeof(bad_split_names) / sizeof(bad_split_names[0]))
+#define DATASET_OPERANDS     (sizeof(dataset_operands) / sizeof(dataset_operands[0]))
+#define BAD_DATASET_OPERANDS (sizeof(bad_dataset_operands) / sizeof(bad_dataset_operands[0]))
 
 /* These files exist. */
-static inline int split_names_stat(void *user, const char *path, struct stat *ret_stat)
+static inline int dataset_operands_stat(void *user, const char *path, struct stat *ret_stat)
 {
     static const char *const paths[] = {"a.spsh", "b:c.spsh", "d:e", "d", "x:train"};
     (void)user;
