@@ -23,6 +23,31 @@ static uint8_t lower(uint8_t byte)
     return byte >= 'A' && byte <= 'Z' ? (uint8_t)(byte + ('a' - 'A')) : byte;
 }
 
+int spsh__bytes_compare(spsh_bytes a, spsh_bytes b)
+{
+    const size_t common = a.size_bytes < b.size_bytes ? a.size_bytes : b.size_bytes;
+    const int order = common == 0 ? 0 : memcmp(a.data, b.data, common);
+    if (order != 0)
+        return order;
+    return a.size_bytes < b.size_bytes ? -1 : a.size_bytes > b.size_bytes;
+}
+
+spsh_bytes spsh__bytes_trim(spsh_bytes text, const char *edges)
+{
+    const size_t count = strlen(edges);
+    while (text.size_bytes > 0 && memchr(edges, text.data[0], count) != NULL)
+        text = (spsh_bytes){text.data + 1, text.size_bytes - 1};
+    while (text.size_bytes > 0 && memchr(edges, text.data[text.size_bytes - 1], count) != NULL)
+        text.size_bytes--;
+    return text;
+}
+
+spsh_bytes spsh__without_mark(spsh_bytes text)
+{
+    const bool has_mark = text.size_bytes >= 3 && memcmp(text.data, "\xef\xbb\xbf", 3) == 0;
+    return has_mark ? (spsh_bytes){text.data + 3, text.size_bytes - 3} : text;
+}
+
 bool spsh__bytes_equal_nocase(spsh_bytes a, spsh_bytes b)
 {
     if (a.size_bytes != b.size_bytes)

@@ -43,6 +43,15 @@ static inline spsh_bytes spsh__bytes_base_name(spsh_bytes path)
     return begin == 0 ? path : (spsh_bytes){path.data + begin, path.size_bytes - begin};
 }
 
+/* Return a value below, equal to, or above 0, in the order of the bytes. */
+int spsh__bytes_compare(spsh_bytes a, spsh_bytes b);
+
+/* Return text without the bytes of edges (a string) at its begin and end. */
+spsh_bytes spsh__bytes_trim(spsh_bytes text, const char *edges);
+
+/* Return text without a UTF-8 byte order mark at its begin. */
+spsh_bytes spsh__without_mark(spsh_bytes text);
+
 /* Compare, ignoring ASCII case. */
 bool spsh__bytes_equal_nocase(spsh_bytes a, spsh_bytes b);
 bool spsh__has_extension(spsh_bytes name, const char *extension);

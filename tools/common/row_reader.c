@@ -61,8 +61,11 @@ static row_result add_field(spsh__row_reader *r, const uint8_t *data, size_t siz
         return ROW_BROKEN;
     }
     if (r->field_count == r->field_capacity) {
-        if (!SPSH_GROW(r->fields, r->field_capacity, r->field_count + 1))
+        spsh_bytes *fields =
+            spsh__grow(r->fields, &r->field_capacity, r->field_count + 1, sizeof(*fields));
+        if (fields == NULL)
             return ROW_NO_MEMORY;
+        r->fields = fields;
     }
     r->fields[r->field_count++] = (spsh_bytes){data, size_bytes};
     return ROW_DONE;

@@ -68,7 +68,8 @@ static spsh_status list(finder *f, const char *path, listing *ret_listing, spsh_
     f->folders++;
     if (folder == NULL)
         return SPSH_OK; /* the layout that walks it reports it */
-    for (unsigned i = 0; i < NAMES_MAX && spsh__view_folder_next(folder, &entry); i++) {
+    for (unsigned i = 0; i < NAMES_MAX && rc == SPSH_OK && spsh__view_folder_next(folder, &entry);
+         i++) {
         if (entry.name[0] == '.' || spsh__is_ignored_name(entry.name))
             continue;
         if (!entry.enters) {
@@ -81,10 +82,7 @@ static spsh_status list(finder *f, const char *path, listing *ret_listing, spsh_
             f->corpus->cut_short |= !holds_clips(entry.name);
             continue;
         }
-        if (!spsh__path_list_add(names, "", entry.name)) {
-            rc = SPSH_NO_MEMORY(err);
-            break;
-        }
+        rc = spsh__path_list_add(names, "", entry.name, err);
     }
     spsh__view_folder_close(folder);
     spsh__path_list_sort(&ret_listing->children, 0);

@@ -192,8 +192,8 @@ static spsh_status scan_mirror(spsh__scan *scan, const spsh__tree *tree, spsh_er
     if (listing == NULL && errno == ENOMEM)
         rc = SPSH_NO_MEMORY(err);
     while (listing != NULL && rc == SPSH_OK && spsh__view_folder_next(listing, &entry)) {
-        if (is_locale_entry(&entry) && !spsh__path_list_add(&locales, "", entry.name))
-            rc = SPSH_NO_MEMORY(err);
+        if (is_locale_entry(&entry))
+            rc = spsh__path_list_add(&locales, "", entry.name, err);
     }
     spsh__view_folder_close(listing);
     spsh__path_list_sort(&locales, 0);
@@ -203,8 +203,8 @@ static spsh_status scan_mirror(spsh__scan *scan, const spsh__tree *tree, spsh_er
     return rc;
 }
 
-/* "25.0 de" if the folder is that locale of the release, according to the names of the folders above
- * it. Empty for deltas and unknown releases. */
+/* "25.0 de" if the folder is that locale of the release, according to the names of the folders
+ * above it. Empty for deltas and unknown releases. */
 static const char *subset_of(spsh__scan *scan, const char *path, const char *locale)
 {
     static const char release[] = "cv-corpus-25.0-2"; /* the date follows, or "delta" */

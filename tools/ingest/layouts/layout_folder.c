@@ -50,21 +50,12 @@ static spsh_bytes stem_of(const spsh__folder *folder, const stem_entry *entry)
     return (spsh_bytes){(const uint8_t *)folder->entries[entry->entry].name, entry->stem_bytes};
 }
 
-static int compare_bytes(spsh_bytes a, spsh_bytes b)
-{
-    size_t common = a.size_bytes < b.size_bytes ? a.size_bytes : b.size_bytes;
-    int order = memcmp(a.data, b.data, common);
-    if (order != 0)
-        return order;
-    return a.size_bytes < b.size_bytes ? -1 : a.size_bytes > b.size_bytes;
-}
-
 static int compare_stems(const void *a, const void *b, void *user)
 {
     const stem_entry *x = a;
     const stem_entry *y = b;
     const spsh__folder *folder = user;
-    int order = compare_bytes(stem_of(folder, x), stem_of(folder, y));
+    int order = spsh__bytes_compare(stem_of(folder, x), stem_of(folder, y));
     if (order != 0)
         return order;
     if (x->kind != y->kind)

@@ -335,11 +335,10 @@ static bool is_json_name(const char *name)
 /* Add a file if it is metadata of GigaSpeech. */
 static spsh_status look_at(const spsh__view *view, const char *path, giga_files *f, spsh_error *err)
 {
-    const char *slash = strrchr(path, '/');
-    const char *name = slash == NULL ? path : slash + 1;
+    const char *name = spsh__base_name(path);
     bool fits = false;
     spsh_status rc = SPSH_OK;
-    if (is_json_name(name) && slash == NULL)
+    if (is_json_name(name) && name == path)
         rc = json_fits(view, path, &fits, err);
     else if (spsh__giga_is_table_name(name))
         rc = spsh__giga_is_table(view, path, &fits, err);
@@ -347,7 +346,7 @@ static spsh_status look_at(const spsh__view *view, const char *path, giga_files 
         return rc;
     if (rc != SPSH_OK || !fits)
         return SPSH_OK;
-    return spsh__path_list_add(&f->list, "", path) ? SPSH_OK : SPSH_NO_MEMORY(err);
+    return spsh__path_list_add(&f->list, "", path, err);
 }
 
 static spsh_status look_in(const spsh__view *view, const char *folder, unsigned depth,

@@ -585,7 +585,7 @@ static spsh_status add_directory(spsh__path_list *d, const spsh__view *view, con
     spsh__builder_free(&wav_scp);
     if (!is_one || d->count == FOLDERS_MAX)
         return fits ? SPSH_OK : SPSH_NO_MEMORY(err);
-    return spsh__path_list_add(d, "", name) ? SPSH_OK : SPSH_NO_MEMORY(err);
+    return spsh__path_list_add(d, "", name, err);
 }
 
 /* Find the data directories: the root itself, or the matching folders in it. If the user named a

@@ -61,12 +61,7 @@ typedef struct mdc_scan {
 
 static spsh_bytes trim(spsh_bytes text)
 {
-    while (text.size_bytes > 0 && (text.data[0] == ' ' || text.data[0] == '\t'))
-        text = (spsh_bytes){text.data + 1, text.size_bytes - 1};
-    while (text.size_bytes > 0 &&
-           (text.data[text.size_bytes - 1] == ' ' || text.data[text.size_bytes - 1] == '\t'))
-        text.size_bytes--;
-    return text;
+    return spsh__bytes_trim(text, " \t");
 }
 
 /* ---- columns ---- */

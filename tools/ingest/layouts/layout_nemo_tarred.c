@@ -76,12 +76,6 @@ static bool is_below(const char *path, const char *folder)
 
 /* ---- lists of paths ---- */
 
-static spsh_status list_add(spsh__path_list *list, const char *folder, const char *name,
-                            spsh_error *err)
-{
-    return spsh__path_list_add(list, folder, name) ? SPSH_OK : SPSH_NO_MEMORY(err);
-}
-
 static int compare_paths(const void *a, const void *b)
 {
     const char *x = *(char *const *)a;
@@ -108,7 +102,7 @@ static spsh_status list_folder(const spsh__view *view, const char *folder, spsh_
            spsh__view_folder_next(opened, &entry)) {
         const bool fits = entry.type == type || entry.type == SPSH__VIEW_LINK;
         if (fits && keep_fn(entry.name))
-            rc = list_add(list, folder, entry.name, err);
+            rc = spsh__path_list_add(list, folder, entry.name, err);
     }
     spsh__view_folder_close(opened);
     if (list->count > 1)
@@ -154,8 +148,8 @@ static spsh_status find_whole(const spsh__view *view, const char *folder, spsh__
                               spsh_error *err)
 {
     const char *given = folder[0] == '\0' ? spsh__view_file(view) : NULL;
-    spsh_status rc = list_add(ret_list, given == NULL ? folder : "",
-                              given == NULL ? "tarred_audio_manifest.json" : given, err);
+    spsh_status rc = spsh__path_list_add(ret_list, given == NULL ? folder : "",
+                                         given == NULL ? "tarred_audio_manifest.json" : given, err);
     if (rc == SPSH_OK)
         rc = keep_manifests(view, true, 1, ret_list, err);
     if (rc == SPSH_OK && ret_list->count == 0 && given == NULL)

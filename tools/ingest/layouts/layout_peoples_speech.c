@@ -64,13 +64,6 @@ typedef struct ps_scan {
     unsigned last_place;       /* location and path form of the last clip */
 } ps_scan;
 
-/* Paths are relative to the root. */
-static spsh_status list_add(spsh__path_list *list, const char *folder, const char *name,
-                            spsh_error *err)
-{
-    return spsh__path_list_add(list, folder, name) ? SPSH_OK : SPSH_NO_MEMORY(err);
-}
-
 /* Length of a manifest's name before ".json" or ".jsonl" and an optional query. 0 if it is not a
  * manifest. */
 static size_t manifest_stem(const char *name)
@@ -105,11 +98,11 @@ static spsh_status list_folder(const spsh__view *view, const char *path, unsigne
             break;
         }
         if (manifest_stem(entry.name) > 0 && manifests->count < MANIFESTS_MAX)
-            rc = list_add(manifests, path, entry.name, err);
+            rc = spsh__path_list_add(manifests, path, entry.name, err);
         else if (folders != NULL && entry.name[0] != '.' && folders->count < FOLDERS_MAX &&
                  !spsh__is_audio_name(spsh__bytes_of(entry.name)) &&
                  (entry.type == SPSH__VIEW_FOLDER || entry.type == SPSH__VIEW_LINK))
-            rc = list_add(folders, path, entry.name, err);
+            rc = spsh__path_list_add(folders, path, entry.name, err);
     }
     spsh__view_folder_close(folder);
     if (os_errno != 0)
@@ -132,7 +125,7 @@ static spsh_status list_manifests(const spsh__view *view, unsigned names_max,
 {
     spsh__path_list folders = {0};
     if (spsh__view_file(view) != NULL)
-        return list_add(manifests, "", spsh__view_file(view), err);
+        return spsh__path_list_add(manifests, "", spsh__view_file(view), err);
     spsh_status rc = list_folder(view, "", names_max, manifests, &folders, err);
     const spsh__path_list in_root = *manifests;
     spsh__path_list below = {0};
@@ -141,7 +134,7 @@ static spsh_status list_manifests(const spsh__view *view, unsigned names_max,
             rc = list_folder(view, folders.paths[i], names_max, &below, NULL, err);
     }
     for (size_t i = 0; i < below.count && rc == SPSH_OK; i++)
-        rc = list_add(manifests, "", below.paths[i], err);
+        rc = spsh__path_list_add(manifests, "", below.paths[i], err);
     spsh__path_list_free(&below);
     spsh__path_list_free(&folders);
     spsh__path_list_sort(manifests, 0);

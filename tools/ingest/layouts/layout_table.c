@@ -39,8 +39,8 @@ static spsh_status list_candidates(const spsh__view *view, const char *extension
             spsh__is_ignored_name(entry.name))
             continue;
         ++*ret_seen;
-        if (c->names.count < CANDIDATES_MAX && !spsh__path_list_add(&c->names, "", entry.name))
-            rc = SPSH_FAIL(err, SPSH_E_NO_MEMORY, "%s: no memory for a name", root);
+        if (c->names.count < CANDIDATES_MAX)
+            rc = spsh__path_list_add(&c->names, "", entry.name, err);
     }
     spsh__view_folder_close(folder);
     return rc;

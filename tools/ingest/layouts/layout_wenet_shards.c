@@ -59,20 +59,9 @@ static bool names_archive(spsh_bytes line)
            spsh__has_extension(line, ".tgz");
 }
 
-static bool is_blank(uint8_t byte)
-{
-    return byte == ' ' || byte == '\t' || byte == '\r';
-}
-
 static spsh_bytes trim(spsh_bytes line)
 {
-    while (line.size_bytes > 0 && is_blank(line.data[line.size_bytes - 1]))
-        line.size_bytes--;
-    while (line.size_bytes > 0 && is_blank(line.data[0])) {
-        line.data++;
-        line.size_bytes--;
-    }
-    return line;
+    return spsh__bytes_trim(line, " \t\r");
 }
 
 static const spsh__dialect lines = {.kind = SPSH__DIALECT_RAW, .delimiter = '\0'};
@@ -118,7 +107,7 @@ static spsh_status add_list(const spsh__view *view, list_set *lists, const char 
     spsh_status rc = file_is_list(view, path, &is_list, err);
     if (rc != SPSH_OK || !is_list || lists->list.count == LISTS_MAX)
         return rc;
-    return spsh__path_list_add(&lists->list, "", path) ? SPSH_OK : SPSH_NO_MEMORY(err);
+    return spsh__path_list_add(&lists->list, "", path, err);
 }
 
 /* Handle a name in the root: a list, or a folder with a data.list. */

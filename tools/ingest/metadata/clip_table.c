@@ -181,18 +181,13 @@ static spsh_status list_all_clips(clip_scan *c, bool report, spsh_error *err)
     return rc;
 }
 
-static spsh_status add_folder(clip_scan *c, const char *parent, const char *name, spsh_error *err)
-{
-    return spsh__path_list_add(&c->folders, parent, name) ? SPSH_OK : SPSH_NO_MEMORY(err);
-}
-
 /* Find the clip folders: the tree's folder and the folders below it, sorted at each level.
  * list_clips reports the folders that cannot be listed. */
 static spsh_status find_folders(clip_scan *c, spsh_error *err)
 {
     const spsh__view *view = c->scan->options->view;
     size_t begin = 0;
-    spsh_status rc = add_folder(c, c->tree->path, c->tree->clips, err);
+    spsh_status rc = spsh__path_list_add(&c->folders, c->tree->path, c->tree->clips, err);
     for (unsigned level = 0; level < c->tree->depth; level++) {
         const size_t end = c->folders.count;
         for (; begin < end && rc == SPSH_OK; begin++) {
@@ -202,7 +197,7 @@ static spsh_status find_folders(clip_scan *c, spsh_error *err)
                 return SPSH_NO_MEMORY(err);
             while (folder != NULL && rc == SPSH_OK && spsh__view_folder_next(folder, &entry)) {
                 if (entry.enters && entry.name[0] != '.' && !spsh__is_ignored_name(entry.name))
-                    rc = add_folder(c, c->folders.paths[begin], entry.name, err);
+                    rc = spsh__path_list_add(&c->folders, c->folders.paths[begin], entry.name, err);
             }
             spsh__view_folder_close(folder);
         }

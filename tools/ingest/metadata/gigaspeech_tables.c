@@ -305,9 +305,8 @@ static spsh_status take_row(void *user, const spsh__row *row, const spsh__row_pl
  * "data/metadata/xs_metadata/xs_chunks_0000_metadata.csv". */
 static bool name_table(spsh__giga_tables *t, const char *path)
 {
-    const char *slash = strrchr(path, '/');
-    const char *name = slash == NULL ? path : slash + 1;
-    const size_t folder = slash == NULL ? 0 : (size_t)(slash - path);
+    const char *name = spsh__base_name(path);
+    const size_t folder = name == path ? 0 : (size_t)(name - path) - 1;
     const char *chunks = strstr(name, "_chunks_");
     const size_t subset = chunks == NULL ? 0 : (size_t)(chunks - name);
     if (subset >= SUBSET_BYTES || folder >= PATH_BYTES_MAX || strlen(name) >= PATH_BYTES_MAX)

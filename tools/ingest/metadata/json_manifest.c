@@ -16,7 +16,7 @@
 #include "ingest/scan/scan_rows.h"
 #include "ingest/scan/scan_strings.h"
 #include "ingest/view/path_list.h"
-#include "segment.h"
+#include "row_segment.h"
 #include "speechshard/inside.h"
 #include "table_audio.h"
 
@@ -53,7 +53,7 @@ static spsh_status list_add(spsh__path_list *list, const char *name, spsh_error 
     if (list->count == MANIFESTS_MAX)
         return SPSH_FAIL(err, SPSH_E_LIMIT, "%s and others: more than %zu manifests", name,
                          MANIFESTS_MAX);
-    return spsh__path_list_add(list, "", name) ? SPSH_OK : SPSH_NO_MEMORY(err);
+    return spsh__path_list_add(list, "", name, err);
 }
 
 /* List the files in a folder that may be manifests, or the file that the user named. */
@@ -268,7 +268,7 @@ static spsh_bytes make_extras(manifest_scan *m, const spsh__jsonl_line *line, bo
     return spsh__strings_close(m->scan);
 }
 
-static spsh_bytes make_id(manifest_scan *m, const spsh__segment *s)
+static spsh_bytes make_id(manifest_scan *m, const spsh__row_segment *s)
 {
     const spsh_bytes written = m->texts[SPSH__JSON_AUDIO];
     spsh_bytes plain = {0};
@@ -281,7 +281,7 @@ static spsh_bytes make_id(manifest_scan *m, const spsh__segment *s)
         plain = spsh__strings_close(m->scan);
     }
     const spsh_bytes stem = {plain.data, spsh__audio_stem(plain)};
-    return spsh__segment_id(m->scan, spsh__strings_name(m->scan, stem), s);
+    return spsh__row_segment_id(m->scan, spsh__strings_name(m->scan, stem), s);
 }
 
 /* Path of the text file, relative to the manifest's folder like the audio's path. */
@@ -312,7 +312,7 @@ typedef struct line_audio {
 } line_audio;
 
 static spsh_status emit_line(manifest_scan *m, const spsh__jsonl_line *line,
-                             const line_audio *audio, const spsh__segment *s,
+                             const line_audio *audio, const spsh__row_segment *s,
                              const spsh__row_place *place, spsh_error *err)
 {
     const spsh_bytes text = m->texts[SPSH__JSON_TEXT];
@@ -393,15 +393,15 @@ static spsh_status scan_row(manifest_scan *m, const spsh__jsonl_line *line,
                             const spsh__row_place *place, spsh_error *err)
 {
     line_audio audio = {0};
-    spsh__segment s;
+    spsh__row_segment s;
     if (m->texts[SPSH__JSON_AUDIO].size_bytes == 0)
         return reject_line(m, SPSH_REJECT_MISSING_AUDIO, "the line names no audio", place, err);
     spsh_status rc =
         m->members != NULL ? find_member(m, place, &audio, err) : find_file(m, place, &audio, err);
     if (rc != SPSH_OK)
         return rc == SPSH_E_END ? SPSH_OK : rc;
-    if (!spsh__segment_take(role_time(m, SPSH__JSON_START), role_time(m, SPSH__JSON_END),
-                            role_time(m, SPSH__JSON_DURATION), &s))
+    if (!spsh__row_segment_take(role_time(m, SPSH__JSON_START), role_time(m, SPSH__JSON_END),
+                                role_time(m, SPSH__JSON_DURATION), &s))
         return reject_line(m, SPSH_REJECT_SEGMENT_RANGE,
                            "times are seconds from 0 on, and the end is later than the start",
                            place, err);

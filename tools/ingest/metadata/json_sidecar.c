@@ -3,6 +3,7 @@
  */
 #include "json_sidecar.h"
 
+#include "common/file_names.h"
 #include "common/json_text.h"
 #include "common/jsonl.h"
 #include "ingest/view/text_file.h"
@@ -100,9 +101,7 @@ spsh_status spsh__json_sidecar_read(spsh__json_sidecar *sidecar, const spsh__vie
         *ret_problem = state == SPSH__WHOLE_UNREADABLE ? "cannot be read" : "is longer than 1 MiB";
     if (rc != SPSH_OK || *ret_problem != NULL)
         return rc;
-    spsh_bytes whole = spsh__builder_bytes(&sidecar->file);
-    if (whole.size_bytes >= 3 && memcmp(whole.data, "\xef\xbb\xbf", 3) == 0)
-        whole = (spsh_bytes){whole.data + 3, whole.size_bytes - 3};
+    const spsh_bytes whole = spsh__without_mark(spsh__builder_bytes(&sidecar->file));
     spsh__builder_clear(&sidecar->members);
     *ret_problem = spsh__json_pick(whole, names, KEY_COUNT, values, &sidecar->members, &offset);
     if (*ret_problem == NULL)

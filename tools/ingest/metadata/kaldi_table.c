@@ -31,15 +31,6 @@ static uint64_t hash_key(spsh_bytes key)
     return XXH3_64bits(key.data, key.size_bytes);
 }
 
-static int compare_keys(spsh_bytes a, spsh_bytes b)
-{
-    const size_t common = a.size_bytes < b.size_bytes ? a.size_bytes : b.size_bytes;
-    const int order = common == 0 ? 0 : memcmp(a.data, b.data, common);
-    if (order != 0)
-        return order;
-    return a.size_bytes < b.size_bytes ? -1 : a.size_bytes > b.size_bytes;
-}
-
 static spsh_status open_reader(const spsh__kaldi_table *t, spsh__row_reader **ret_reader,
                                spsh_error *err)
 {
@@ -56,7 +47,8 @@ static spsh_status check_order(spsh__kaldi_table *t, spsh_error *err)
     while (rc == SPSH_OK && (rc = spsh__row_reader_next(reader, &row, err)) == SPSH_OK) {
         if (row.problem != NULL)
             continue;
-        if (t->row_count++ > 0 && compare_keys(spsh__builder_bytes(&t->key), row.fields[0]) >= 0)
+        if (t->row_count++ > 0 &&
+            spsh__bytes_compare(spsh__builder_bytes(&t->key), row.fields[0]) >= 0)
             t->sorted = false;
         if (!t->sorted)
             continue;
@@ -194,7 +186,7 @@ static spsh_status find_in_stream(spsh__kaldi_table *t, spsh_bytes key, bool *re
                                   spsh_error *err)
 {
     while (t->row.field_count > 0) {
-        const int order = compare_keys(t->row.fields[0], key);
+        const int order = spsh__bytes_compare(t->row.fields[0], key);
         spsh_status rc = SPSH_OK;
         if (order > 0)
             return SPSH_OK;

@@ -124,20 +124,6 @@ spsh__lhotse_kind spsh__lhotse_kind_of(spsh_bytes line)
 
 /* ---- names of manifests ---- */
 
-static bool is_separator(uint8_t c)
-{
-    return c == '_' || c == '-' || c == '.';
-}
-
-static spsh_bytes trim_separators(spsh_bytes text)
-{
-    while (text.size_bytes > 0 && is_separator(text.data[0]))
-        text = (spsh_bytes){text.data + 1, text.size_bytes - 1};
-    while (text.size_bytes > 0 && is_separator(text.data[text.size_bytes - 1]))
-        text.size_bytes--;
-    return text;
-}
-
 void spsh__lhotse_name_parse(const char *name, spsh__lhotse_name *ret_name)
 {
     static const char *const kinds[] = {"recordings", "supervisions", "cuts"};
@@ -152,9 +138,9 @@ void spsh__lhotse_name_parse(const char *name, spsh__lhotse_name *ret_name)
         const size_t behind = before + strlen(kinds[i]);
         if (at == NULL || behind > stem.size_bytes)
             continue;
-        ret_name->prefix = trim_separators((spsh_bytes){stem.data, before});
+        ret_name->prefix = spsh__bytes_trim((spsh_bytes){stem.data, before}, "_-.");
         ret_name->partition =
-            trim_separators((spsh_bytes){stem.data + behind, stem.size_bytes - behind});
+            spsh__bytes_trim((spsh_bytes){stem.data + behind, stem.size_bytes - behind}, "_-.");
         break;
     }
     /* "train_cuts": "train" is a split, not a corpus name. */

@@ -208,10 +208,8 @@ spsh_status spsh__lhotse_recordings_find(spsh__lhotse_recordings *recordings, sp
     spsh_status rc = line_at(r, slot->state >> FILE_SHIFT, slot->value, &line, err);
     if (rc != SPSH_OK)
         return rc;
-    if (line.size_bytes >= 3 && memcmp(line.data, "\xef\xbb\xbf", 3) == 0)
-        line = (spsh_bytes){line.data + 3, line.size_bytes - 3};
-    *ret_found = spsh__json_pick(line, spsh__lhotse_recording_names, SPSH__LHOTSE_NAMES_MAX, values,
-                                 NULL, &offset) == NULL;
+    *ret_found = spsh__json_pick(spsh__without_mark(line), spsh__lhotse_recording_names,
+                                 SPSH__LHOTSE_NAMES_MAX, values, NULL, &offset) == NULL;
     return SPSH_OK;
 }
 

@@ -278,9 +278,7 @@ static void take_texts(sample_scan *s, description *d)
 static const char *parse_description(sample_scan *s, description *d)
 {
     size_t offset = 0;
-    d->whole = spsh__builder_bytes(&s->json);
-    if (d->whole.size_bytes >= 3 && memcmp(d->whole.data, "\xef\xbb\xbf", 3) == 0)
-        d->whole = (spsh_bytes){d->whole.data + 3, d->whole.size_bytes - 3};
+    d->whole = spsh__without_mark(spsh__builder_bytes(&s->json));
     spsh__builder_clear(&s->extras);
     const char *problem =
         spsh__json_pick(d->whole, s->names, KEY_COUNT, d->values, &s->extras, &offset);

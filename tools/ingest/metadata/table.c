@@ -74,19 +74,11 @@ static bool is_time_role(size_t role)
     return role == SPSH__COLUMN_START || role == SPSH__COLUMN_END || role == SPSH__COLUMN_DURATION;
 }
 
-static bool is_name_edge(uint8_t byte)
-{
-    return byte == ' ' || byte == '\t' || byte == '"';
-}
-
 /* Write the normalized form with a NUL. A name that is too long for any role becomes "". */
 static void plain_name(spsh_bytes name, char plain[NAME_PLAIN_MAX])
 {
     plain[0] = '\0';
-    while (name.size_bytes > 0 && is_name_edge(name.data[0]))
-        name = (spsh_bytes){name.data + 1, name.size_bytes - 1};
-    while (name.size_bytes > 0 && is_name_edge(name.data[name.size_bytes - 1]))
-        name.size_bytes--;
+    name = spsh__bytes_trim(name, " \t\"");
     if (name.size_bytes >= NAME_PLAIN_MAX)
         return;
     for (size_t i = 0; i < name.size_bytes; i++) {
@@ -390,14 +382,6 @@ static spsh_status settle_quoting(const spsh__text_input *input, spsh__table_for
     return SPSH_OK;
 }
 
-static bool is_number(spsh_bytes field)
-{
-    size_t digits = 0;
-    while (digits < field.size_bytes && field.data[digits] >= '0' && field.data[digits] <= '9')
-        digits++;
-    return digits > 0 && digits == field.size_bytes;
-}
-
 /* Name the columns of a table without a header. Two columns: audio and text. Three columns: audio,
  * speaker number, and text; or, as in LJ Speech, audio, text as printed, and text as spoken. */
 static spsh_status name_columns(spsh__table_format *format, size_t count, bool numbered,
@@ -432,7 +416,7 @@ static spsh_status sniff_headless(const spsh__text_input *input, spsh__table_for
             break;
         count = i == 0 ? row.field_count : count;
         alike = row.problem == NULL && row.field_count == count;
-        numbered = numbered && alike && count == 3 && is_number(row.fields[1]);
+        numbered = numbered && alike && count == 3 && spsh__is_digits(row.fields[1]);
     }
     spsh__row_reader_free(reader);
     if (rc != SPSH_OK && rc != SPSH_E_END)

@@ -16,7 +16,7 @@
 #include "ingest/scan/probe.h"
 #include "ingest/scan/scan_rows.h"
 #include "ingest/scan/scan_strings.h"
-#include "segment.h"
+#include "row_segment.h"
 #include "speechshard/inside.h"
 #include "table_audio.h"
 
@@ -261,14 +261,14 @@ static spsh_bytes path_id(const table_scan *t, spsh_bytes path, bool keep_extens
     return spsh__strings_name(t->scan, keep ? path : stem);
 }
 
-static spsh_bytes row_id(const table_scan *t, const spsh__row *row, const spsh__segment *cut)
+static spsh_bytes row_id(const table_scan *t, const spsh__row *row, const spsh__row_segment *cut)
 {
     const spsh_bytes id = name_field(t, row, SPSH__COLUMN_ID);
     if (id.size_bytes > 0)
         return id;
     spsh__audio_plain_path(t->resolver, field(t, row, SPSH__COLUMN_AUDIO),
                            spsh__strings_open(t->scan));
-    return spsh__segment_id(t->scan, path_id(t, spsh__strings_close(t->scan), false), cut);
+    return spsh__row_segment_id(t->scan, path_id(t, spsh__strings_close(t->scan), false), cut);
 }
 
 static spsh__row_time row_time(const table_scan *t, const spsh__row *row, spsh__column_role role)
@@ -300,7 +300,8 @@ static spsh_bytes row_text(const table_scan *t, const spsh__row *row)
 }
 
 static spsh_status emit_row(table_scan *t, const spsh__row *row, const spsh__audio_file *audio,
-                            const spsh__segment *cut, const spsh__row_place *place, spsh_error *err)
+                            const spsh__row_segment *cut, const spsh__row_place *place,
+                            spsh_error *err)
 {
     const spsh_bytes text = row_text(t, row);
     const spsh_bytes path = spsh__bytes_of(audio->path);
@@ -334,7 +335,7 @@ static spsh_status scan_row(void *user, const spsh__row *row, const spsh__row_pl
     const spsh_bytes written = field(t, row, SPSH__COLUMN_AUDIO);
     spsh__audio_file audio;
     spsh_reject reject = {.rows = 1};
-    spsh__segment cut;
+    spsh__row_segment cut;
     if (written.size_bytes == 0) {
         reject.reason = SPSH_REJECT_MISSING_AUDIO;
         reject.detail = "the audio column is empty";
@@ -351,8 +352,9 @@ static spsh_status scan_row(void *user, const spsh__row *row, const spsh__row_pl
         reject.source = written;
         return spsh__scan_reject(t->scan, &reject, place, err);
     }
-    if (spsh__segment_take(row_time(t, row, SPSH__COLUMN_START), row_time(t, row, SPSH__COLUMN_END),
-                           row_time(t, row, SPSH__COLUMN_DURATION), &cut))
+    if (spsh__row_segment_take(row_time(t, row, SPSH__COLUMN_START),
+                               row_time(t, row, SPSH__COLUMN_END),
+                               row_time(t, row, SPSH__COLUMN_DURATION), &cut))
         return emit_row(t, row, &audio, &cut, place, err);
     reject.reason = SPSH_REJECT_SEGMENT_RANGE;
     reject.source = spsh__bytes_of(audio.path);

@@ -17,13 +17,17 @@ typedef enum spsh__domain_rule {
     SPSH__DOMAIN_COLUMN,
 } spsh__domain_rule;
 
-/** Strings of the current row, see scan_strings.h. All zero is empty. */
-typedef struct spsh__strings_block spsh__strings_block;
+typedef struct spsh__strings_block {
+    uint8_t *data;
+    size_t capacity_bytes;
+} spsh__strings_block;
 typedef struct spsh__strings_mark {
     size_t block, used_bytes;
 } spsh__strings_mark;
+
+/** Strings of the current row, see scan_strings.h. All zero is empty. */
 typedef struct spsh__strings {
-    spsh__strings_block **blocks;
+    spsh__strings_block *blocks;
     size_t block_count, block_capacity;
     spsh__strings_mark at; /* end of the strings */
     spsh__builder open;    /* string that is built */

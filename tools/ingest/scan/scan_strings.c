@@ -9,26 +9,20 @@
 
 #define BLOCK_BYTES ((size_t)16 << 10)
 
-struct spsh__strings_block {
-    size_t capacity_bytes;
-    uint8_t data[];
-};
-
 /* Go to the next block that can hold size_bytes, or make one. */
 static bool next_block(spsh__strings *s, size_t size_bytes)
 {
     size_t next = s->at.block + (s->at.block < s->block_count);
-    while (next < s->block_count && s->blocks[next]->capacity_bytes < size_bytes)
+    while (next < s->block_count && s->blocks[next].capacity_bytes < size_bytes)
         next++;
     if (next == s->block_count) {
         const size_t capacity = size_bytes > BLOCK_BYTES ? size_bytes : BLOCK_BYTES;
-        spsh__strings_block *block = malloc(sizeof(*block) + capacity);
-        if (block == NULL || !SPSH_GROW(s->blocks, s->block_capacity, next + 1)) {
-            free(block);
+        uint8_t *data = malloc(capacity);
+        if (data == NULL || !SPSH_GROW(s->blocks, s->block_capacity, next + 1)) {
+            free(data);
             return false;
         }
-        block->capacity_bytes = capacity;
-        s->blocks[s->block_count++] = block;
+        s->blocks[s->block_count++] = (spsh__strings_block){data, capacity};
     }
     s->at = (spsh__strings_mark){next, 0};
     return true;
@@ -38,12 +32,12 @@ static bool next_block(spsh__strings *s, size_t size_bytes)
 static uint8_t *take(spsh__strings *s, size_t size_bytes)
 {
     const bool fits = s->at.block < s->block_count &&
-                      size_bytes < s->blocks[s->at.block]->capacity_bytes - s->at.used_bytes;
+                      size_bytes < s->blocks[s->at.block].capacity_bytes - s->at.used_bytes;
     if (!fits && !next_block(s, size_bytes + 1)) {
         s->failed = true;
         return NULL;
     }
-    uint8_t *data = s->blocks[s->at.block]->data + s->at.used_bytes;
+    uint8_t *data = s->blocks[s->at.block].data + s->at.used_bytes;
     s->at.used_bytes += size_bytes + 1;
     data[size_bytes] = '\0';
     return data;
@@ -132,7 +126,7 @@ void spsh__strings_release(spsh__scan *scan, spsh__strings_mark mark)
 void spsh__strings_free(spsh__strings *strings)
 {
     for (size_t i = 0; i < strings->block_count; i++)
-        free(strings->blocks[i]);
+        free(strings->blocks[i].data);
     free(strings->blocks);
     spsh__builder_free(&strings->open);
     *strings = (spsh__strings){0};

@@ -84,10 +84,9 @@ static spsh_status list_folders(tree_walk *w, const spsh__view *folder, const ch
         if (w->search->scan == NULL && i == PROBE_ENTRIES_MAX)
             break;
         rc = check_entry(w, folder, path, &entry, &enter, err);
-        if (rc == SPSH_OK && enter &&
-            !spsh__path_list_add(entry.type == SPSH__VIEW_LINK ? &w->links : children, path,
-                                 entry.name))
-            rc = SPSH_NO_MEMORY(err);
+        if (rc == SPSH_OK && enter)
+            rc = spsh__path_list_add(entry.type == SPSH__VIEW_LINK ? &w->links : children, path,
+                                     entry.name, err);
     }
     spsh__view_folder_close(listing);
     spsh__path_list_sort(children, 0);
@@ -116,7 +115,7 @@ static spsh_status visit(tree_walk *w, const char *path, unsigned depth, spsh_er
     if (rc == SPSH_OK && is_new)
         rc = w->search->check_fn(folder, &is_tree, err);
     if (rc == SPSH_OK && is_tree)
-        rc = spsh__path_list_add(w->trees, "", path) ? SPSH_OK : SPSH_NO_MEMORY(err);
+        rc = spsh__path_list_add(w->trees, "", path, err);
     else if (rc == SPSH_OK && is_new && depth < DEPTH_MAX)
         rc = list_folders(w, folder, path, &children, err);
     spsh__view_close(folder);

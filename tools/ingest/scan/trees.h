@@ -34,8 +34,8 @@ typedef struct spsh__tree {
 typedef struct spsh__tree_layout {
     const char *what; /* evidence, printed after "it" or a path: "holds clips/ and ..." */
     spsh__tree_check_fn check_fn;
-    /* Its strings (scan_strings.h) are freed after it. NULL: the layout has a function for the whole
-     * root. */
+    /* Its strings (scan_strings.h) are freed after it. NULL: the layout has a function for the
+     * whole root. */
     spsh_status (*scan_fn)(spsh__scan *scan, const spsh__tree *tree, spsh_error *err);
     spsh__tree_check_fn probe_check_fn; /* for a probe; NULL: check_fn */
 } spsh__tree_layout;

@@ -102,10 +102,7 @@ void spsh__archive_path(const spsh__archive_index *index, const spsh__member_rec
 /* Name of an archive in reports. The path of the root is "", so use its file name. */
 static const char *report_name(const build *b, const char *path)
 {
-    const char *slash = strrchr(b->options->root, '/');
-    if (path[0] != '\0')
-        return path;
-    return slash == NULL ? b->options->root : slash + 1;
+    return path[0] != '\0' ? path : spsh__base_name(b->options->root);
 }
 
 static spsh_status tell(const build *b, spsh__view_problem_kind kind, const char *path,

@@ -489,21 +489,6 @@ spsh_status spsh__archive_say_foreign(const spsh_io *io, int fd, const char *pat
 
 /* ---- names ---- */
 
-static unsigned load_u16le(const uint8_t *data)
-{
-    return (unsigned)data[0] | (unsigned)data[1] << 8;
-}
-
-static uint32_t load_u32le(const uint8_t *data)
-{
-    return load_u16le(data) | (uint32_t)load_u16le(data + 2) << 16;
-}
-
-static uint64_t load_u64le(const uint8_t *data)
-{
-    return load_u32le(data) | (uint64_t)load_u32le(data + 4) << 32;
-}
-
 /* Append the name from the zip local header that ends where the member's bytes begin. Uses the
  * nearest match. Appends nothing without a match. */
 static spsh_status zip_name(const spsh__archive *a, uint64_t end, spsh__builder *out,
@@ -519,9 +504,9 @@ static spsh_status zip_name(const spsh__archive *a, uint64_t end, spsh__builder 
     if (rc == SPSH_OK && got == size_bytes) {
         for (size_t back = ZIP_HEADER_BYTES; back <= size_bytes; back++) {
             const uint8_t *header = data + size_bytes - back;
-            unsigned name_bytes = load_u16le(header + 26);
+            unsigned name_bytes = spsh__load_u16le(header + 26);
             if (memcmp(header, "PK\3\4", 4) != 0 ||
-                ZIP_HEADER_BYTES + name_bytes + load_u16le(header + 28) != back)
+                ZIP_HEADER_BYTES + name_bytes + spsh__load_u16le(header + 28) != back)
                 continue;
             spsh__builder_append(out, header + ZIP_HEADER_BYTES, name_bytes);
             break;
@@ -722,20 +707,20 @@ typedef struct zip_end {
 static zip_end read_zip_end(const uint8_t *tail, size_t at, uint64_t tail_at)
 {
     const uint8_t *record = tail + at;
-    zip_end end = {tail_at + at, load_u16le(record + 10), UINT16_MAX, load_u32le(record + 16),
-                   load_u32le(record + 12)};
+    zip_end end = {tail_at + at, spsh__load_u16le(record + 10), UINT16_MAX,
+                   spsh__load_u32le(record + 16), spsh__load_u32le(record + 12)};
 
     if (at < ZIP64_END_BYTES + ZIP_LOCATOR_BYTES)
         return end;
     const uint8_t *locator = record - ZIP_LOCATOR_BYTES;
-    const uint64_t big_at = load_u64le(locator + 8);
+    const uint64_t big_at = spsh__load_u64le(locator + 8);
     if (memcmp(locator, "PK\6\7", 4) != 0 || big_at < tail_at ||
         big_at - tail_at > at - ZIP_LOCATOR_BYTES - ZIP64_END_BYTES)
         return end;
     const uint8_t *big = tail + (big_at - tail_at);
     if (memcmp(big, "PK\6\6", 4) == 0)
-        end = (zip_end){big_at, load_u64le(big + 32), UINT64_MAX, load_u64le(big + 48),
-                        load_u64le(big + 40)};
+        end = (zip_end){big_at, spsh__load_u64le(big + 32), UINT64_MAX, spsh__load_u64le(big + 48),
+                        spsh__load_u64le(big + 40)};
     return end;
 }
 
@@ -747,7 +732,7 @@ static bool find_zip_end(const uint8_t *tail, size_t size_bytes, uint64_t tail_a
     for (size_t left = ZIP_END_BYTES; left <= size_bytes; left++) {
         const size_t at = size_bytes - left;
         if (memcmp(tail + at, "PK\5\6", 4) != 0 ||
-            load_u16le(tail + at + 20) > left - ZIP_END_BYTES)
+            spsh__load_u16le(tail + at + 20) > left - ZIP_END_BYTES)
             continue;
         *ret_end = read_zip_end(tail, at, tail_at);
         if (ret_end->directory_bytes <= ret_end->at &&

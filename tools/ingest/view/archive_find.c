@@ -115,11 +115,6 @@ spsh_bytes spsh__archive_stem(const char *path)
     return (spsh_bytes){(const uint8_t *)name, length};
 }
 
-static spsh_status push(spsh__path_list *list, const char *path, spsh_error *err)
-{
-    return spsh__path_list_add(list, "", path) ? SPSH_OK : SPSH_NO_MEMORY(err);
-}
-
 /* Whether an entry is a folder. A link is a folder only if it leads to one and links are followed.
  * Other links are checked when they are opened. */
 static bool is_folder(const search *s, const char *whole, const struct dirent *entry)
@@ -148,9 +143,9 @@ static spsh_status look_at(search *s, const char *path, const struct dirent *ent
     if (below.failed || spsh__builder_text(&whole) == NULL)
         rc = SPSH_NO_MEMORY(err);
     else if (is_folder(s, spsh__builder_text(&whole), entry))
-        rc = push(children, spsh__builder_text(&below), err);
+        rc = spsh__path_list_add(children, "", spsh__builder_text(&below), err);
     else if (may_be_archive(entry->d_name))
-        rc = push(s->names, spsh__builder_text(&below), err);
+        rc = spsh__path_list_add(s->names, "", spsh__builder_text(&below), err);
     SPSH__BUILDERS_FREE(&below, &whole);
     return rc;
 }
@@ -219,8 +214,7 @@ static spsh_status search_level(search *s, unsigned depth, const spsh__path_list
     spsh_status rc = SPSH_OK;
 
     for (size_t i = 0; i < folders->count && rc == SPSH_OK && s->folders < FOLDERS_MAX; i++) {
-        const char *slash = strrchr(folders->paths[i], '/');
-        const char *name = slash == NULL ? folders->paths[i] : slash + 1;
+        const char *name = spsh__base_name(folders->paths[i]);
         if (depth >= NUMBERED_DEPTH_MAX && name[strspn(name, "0123456789")] == '\0')
             continue;
         s->folders++;
@@ -237,7 +231,7 @@ spsh_status spsh__archive_find(const char *root, bool follow_links, spsh__path_l
     spsh__path_list names = {0};
     spsh__path_list level = {0};
     search s = {.root = root, .follow_links = follow_links, .names = &names};
-    spsh_status rc = push(&level, "", err);
+    spsh_status rc = spsh__path_list_add(&level, "", "", err);
 
     for (unsigned depth = 0; depth < DEPTH_MAX && level.count > 0 && rc == SPSH_OK; depth++) {
         spsh__path_list children = {0};

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include "common/file_names.h"
+#include "common/grow.h"
 #include "name_index.h"
 #include "speechshard/inside.h"
 
@@ -85,33 +86,32 @@ void spsh__member_index_free(spsh__member_index *index)
 
 /* ---- growing ---- */
 
-/* Grow an array for one more element of size_bytes. Returns NULL if out of memory. Grows by a
- * quarter, because doubling wastes memory in large arrays. */
-static void *room(void *array, size_t count, size_t *capacity, size_t size_bytes)
+/* Make capacity for one more entry. Grows by a quarter, because doubling wastes memory in a large
+ * array. */
+static bool grow_entries(spsh__member_index *index)
 {
-    const size_t grown = count + count / 4 + 64;
-    if (count < *capacity)
-        return array;
-    if (grown > SIZE_MAX / size_bytes)
-        return NULL;
-    void *moved = realloc(array, grown * size_bytes);
-    if (moved != NULL)
-        *capacity = grown;
-    return moved;
+    const size_t grown = index->entry_count + index->entry_count / 4 + 64;
+    if (index->entry_count < index->entry_capacity)
+        return true;
+    if (grown > SIZE_MAX / sizeof(member_entry))
+        return false;
+    member_entry *moved = realloc(index->entries, grown * sizeof(*moved));
+    if (moved == NULL)
+        return false;
+    index->entries = moved;
+    index->entry_capacity = grown;
+    return true;
 }
 
 static bool push_archive(spsh__member_index *index, const char *path, uint64_t number)
 {
-    numbered_archive *archives =
-        room(index->archives, index->archive_count, &index->archive_capacity, sizeof(*archives));
     char *copy = strdup(path);
-    if (archives != NULL)
-        index->archives = archives;
-    if (archives == NULL || copy == NULL) {
+    if (copy == NULL ||
+        !SPSH_GROW(index->archives, index->archive_capacity, index->archive_count + 1)) {
         free(copy);
         return false;
     }
-    archives[index->archive_count++] = (numbered_archive){copy, number};
+    index->archives[index->archive_count++] = (numbered_archive){copy, number};
     return true;
 }
 
@@ -122,16 +122,12 @@ static bool take_file(spsh__member_index *index, const spsh__piece *piece)
     const member_file *last = index->file_count == 0 ? NULL : &index->files[index->file_count - 1];
     if (last != NULL && last->archive == archive && strcmp(last->path, piece->path) == 0)
         return true;
-    member_file *files =
-        room(index->files, index->file_count, &index->file_capacity, sizeof(*files));
     char *copy = strdup(piece->path);
-    if (files != NULL)
-        index->files = files;
-    if (files == NULL || copy == NULL) {
+    if (copy == NULL || !SPSH_GROW(index->files, index->file_capacity, index->file_count + 1)) {
         free(copy);
         return false;
     }
-    files[index->file_count++] = (member_file){copy, piece->file_bytes, archive};
+    index->files[index->file_count++] = (member_file){copy, piece->file_bytes, archive};
     return true;
 }
 
@@ -198,11 +194,12 @@ static spsh__name_slot *find_whole(spsh__member_index *index, uint64_t number, s
 
 /* ---- adding ---- */
 
-typedef struct adding {
+/** A pass over the members of an archive. */
+typedef struct visiting {
     spsh__member_index *index;
-    const spsh__member_visitor *twice;
+    const spsh__member_visitor *visitor;
     const numbered_archive *archive;
-} adding;
+} visiting;
 
 /* Whether a value exceeds the bits of an entry. No archive is that large. */
 static bool is_too_large(const spsh__member_index *index, const spsh__piece *piece)
@@ -213,7 +210,7 @@ static bool is_too_large(const spsh__member_index *index, const spsh__piece *pie
 
 static spsh_status add_member(void *user, const spsh__view_member *member, spsh_error *err)
 {
-    const adding *a = user;
+    const visiting *a = user;
     spsh__member_index *index = a->index;
     const spsh_bytes name = spsh__bytes_of(member->name);
     const uint64_t number = a->archive->number;
@@ -221,7 +218,7 @@ static spsh_status add_member(void *user, const spsh__view_member *member, spsh_
     if (member->type != SPSH__VIEW_FILE || !spsh__is_audio_name(name))
         return SPSH_OK;
     if (find_whole(index, number, name) != NULL)
-        return a->twice->member_fn(a->twice->user, a->archive->path, member, err);
+        return a->visitor->member_fn(a->visitor->user, a->archive->path, member, err);
     if (is_too_large(index, &member->piece))
         return SPSH_FAIL(err, SPSH_E_LIMIT, "%s: %s is too large, or there are too many",
                          a->archive->path, member->name);
@@ -230,15 +227,11 @@ static spsh_status add_member(void *user, const spsh__view_member *member, spsh_
     const spsh_bytes key = stem_is_taken ? key_of(index, number, KEY_NAME, name) : stem;
     spsh__name_slot *slot =
         index->key.failed ? NULL : spsh__name_index_add(&index->names, key, STORED);
-    member_entry *entries =
-        room(index->entries, index->entry_count, &index->entry_capacity, sizeof(*entries));
-    if (entries != NULL)
-        index->entries = entries;
-    if (slot == NULL || entries == NULL || !take_file(index, &member->piece) ||
+    if (slot == NULL || !grow_entries(index) || !take_file(index, &member->piece) ||
         !take_extension(index, extension_of(name), &extension))
         return SPSH_NO_MEMORY(err);
     slot->value = index->entry_count;
-    entries[index->entry_count++] = (member_entry){
+    index->entries[index->entry_count++] = (member_entry){
         member->piece.offset_bytes | extension << OFFSET_BITS,
         member->piece.size_bytes | (uint64_t)(index->file_count - 1) << SIZE_BITS,
     };
@@ -252,7 +245,7 @@ spsh_status spsh__member_index_add(spsh__member_index *index, const char *archiv
     if (index->key.failed || spsh__name_index_add(&index->names, key, STORED) == NULL ||
         !push_archive(index, archive, number))
         return SPSH_NO_MEMORY(err);
-    adding a = {index, twice, &index->archives[index->archive_count - 1]};
+    visiting a = {index, twice, &index->archives[index->archive_count - 1]};
     return spsh__view_members(index->view, archive, add_member, &a, err);
 }
 
@@ -291,12 +284,6 @@ bool spsh__member_index_has(spsh__member_index *index, uint64_t number)
     const spsh_bytes key = key_of(index, number, KEY_ARCHIVE, (spsh_bytes){0});
     return spsh__name_index_find(&index->names, key) != NULL;
 }
-
-typedef struct visiting {
-    spsh__member_index *index;
-    const spsh__member_visitor *visitor;
-    const numbered_archive *archive;
-} visiting;
 
 static spsh_status visit_member(void *user, const spsh__view_member *member, spsh_error *err)
 {

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/grow.h"
+#include "speechshard/inside.h"
 
 bool spsh__path_list_push(spsh__path_list *list, char *path)
 {
@@ -16,19 +17,20 @@ bool spsh__path_list_push(spsh__path_list *list, char *path)
     return true;
 }
 
-bool spsh__path_list_add(spsh__path_list *list, const char *folder, const char *name)
+spsh_status spsh__path_list_add(spsh__path_list *list, const char *folder, const char *name,
+                                spsh_error *err)
 {
     const size_t folder_bytes = strlen(folder);
     const size_t name_bytes = strlen(name);
     size_t at = folder_bytes;
     char *path = malloc(folder_bytes + 1 + name_bytes + 1);
     if (path == NULL)
-        return false;
+        return SPSH_NO_MEMORY(err);
     memcpy(path, folder, folder_bytes);
     if (folder_bytes > 0 && name_bytes > 0)
         path[at++] = '/';
     memcpy(path + at, name, name_bytes + 1);
-    return spsh__path_list_push(list, path);
+    return spsh__path_list_push(list, path) ? SPSH_OK : SPSH_NO_MEMORY(err);
 }
 
 static int compare_paths(const void *a, const void *b)

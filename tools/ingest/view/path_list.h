@@ -3,7 +3,8 @@
 #define SPSH_INGEST_PATH_LIST_H
 
 #include <stdbool.h>
-#include <stddef.h>
+
+#include "speechshard/base.h"
 
 /** All zero is an empty list. Free it with spsh__path_list_free. */
 typedef struct spsh__path_list {
@@ -15,9 +16,9 @@ typedef struct spsh__path_list {
  * out of memory. */
 bool spsh__path_list_push(spsh__path_list *list, char *path);
 
-/* Append a copy of folder and name, with a '/' between them if both are nonempty. Returns false if
- * out of memory. */
-bool spsh__path_list_add(spsh__path_list *list, const char *folder, const char *name);
+/* Append a copy of folder and name, with a '/' between them if both are nonempty. */
+SPSH_NODISCARD spsh_status spsh__path_list_add(spsh__path_list *list, const char *folder,
+                                               const char *name, spsh_error *err);
 
 /* Sort the paths from index first to the end by bytes. */
 void spsh__path_list_sort(spsh__path_list *list, size_t first);

@@ -37,12 +37,6 @@ static spsh_status note(walk *w, spsh__walk_note what, const char *path, int os_
                : w->visitor->note_fn(w->visitor->note_user, what, path, os_errno, err);
 }
 
-static spsh_status list_push(spsh__path_list *list, const char *folder, const char *name,
-                             spsh_error *err)
-{
-    return spsh__path_list_add(list, folder, name) ? SPSH_OK : SPSH_NO_MEMORY(err);
-}
-
 static int compare_paths_down(const void *a, const void *b)
 {
     return strcmp(*(char *const *)b, *(char *const *)a);
@@ -70,9 +64,9 @@ static spsh_status add_entry(walk *w, const char *name, spsh__entry_type type, s
 static spsh_status add_link(walk *w, const char *folder, const char *name, spsh_error *err)
 {
     if (w->follow_links)
-        return list_push(&w->links, folder, name, err);
+        return spsh__path_list_add(&w->links, folder, name, err);
     spsh__path_list one = {0};
-    spsh_status rc = list_push(&one, folder, name, err);
+    spsh_status rc = spsh__path_list_add(&one, folder, name, err);
     if (rc == SPSH_OK)
         rc = note(w, SPSH__WALK_LINK_NOT_TAKEN, one.paths[0], 0, err);
     spsh__path_list_free(&one);
@@ -98,7 +92,7 @@ static spsh_status add_name(walk *w, const char *folder, const spsh__view_entry 
         return SPSH_OK;
     switch (entry->type) {
     case SPSH__VIEW_FILE: return add_entry(w, name, SPSH__ENTRY_FILE, err);
-    case SPSH__VIEW_FOLDER: return list_push(&w->pending, folder, name, err);
+    case SPSH__VIEW_FOLDER: return spsh__path_list_add(&w->pending, folder, name, err);
     case SPSH__VIEW_SPECIAL: return add_entry(w, name, SPSH__ENTRY_SPECIAL, err);
     case SPSH__VIEW_LINK: break;
     }

@@ -1,5 +1,5 @@
-/* segment.c: see segment.h. */
-#include "segment.h"
+/* row_segment.c: see row_segment.h. */
+#include "row_segment.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -7,10 +7,10 @@
 #include "common/file_names.h"
 #include "ingest/scan/scan_strings.h"
 
-bool spsh__segment_take(spsh__row_time start, spsh__row_time end, spsh__row_time duration,
-                        spsh__segment *ret_segment)
+bool spsh__row_segment_take(spsh__row_time start, spsh__row_time end, spsh__row_time duration,
+                            spsh__row_segment *ret_segment)
 {
-    spsh__segment s = {.end_ns = SPSH_SEGMENT_END};
+    spsh__row_segment s = {.end_ns = SPSH_SEGMENT_END};
     s.given = start.result == SPSH__TIME_OK || end.result == SPSH__TIME_OK;
     if (s.given && start.result == SPSH__TIME_OK)
         s.start_ns = start.ns;
@@ -26,7 +26,7 @@ bool spsh__segment_take(spsh__row_time start, spsh__row_time end, spsh__row_time
            !(needs_duration && duration.result == SPSH__TIME_BAD) && s.end_ns > s.start_ns;
 }
 
-spsh_bytes spsh__segment_id(spsh__scan *scan, spsh_bytes id, const spsh__segment *segment)
+spsh_bytes spsh__row_segment_id(spsh__scan *scan, spsh_bytes id, const spsh__row_segment *segment)
 {
     char text[64];
     if (!segment->given)
