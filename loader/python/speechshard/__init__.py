@@ -11,6 +11,9 @@
                                         # features="kaldi-fbank", batch.features, batch.frames
     state = loader.state_dict()         # a small dict; load_state_dict() accepts it on any
                                         # world size
+
+    speechshard.pack("LibriSpeech", "libri.spsh")     # as the command `speechshard pack` does; also
+                                                      # dedupe, apply, audit, verify, featgen, train
 """
 
 from ._dataset import Dataset, Selection
