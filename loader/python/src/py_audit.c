@@ -158,7 +158,7 @@ static const char *command_line(audit_call *c)
         line = append(line, "aliases", c->aliases);
     if (c->speed_grid)
         line = append(line, "speed-grid", NULL);
-    return spsh__py_keep(&c->work, line);
+    return spsh__py_keep(c->work.kept, line);
 }
 
 static int settle_work(audit_call *c)
@@ -171,7 +171,7 @@ static int settle_work(audit_call *c)
     PyObject *folder = PyBytes_FromStringAndSize(c->output, (Py_ssize_t)bytes);
     if (folder != NULL)
         c->work_path =
-            spsh__py_keep(&c->work, PyBytes_FromFormat("%s.work", PyBytes_AsString(folder)));
+            spsh__py_keep(c->work.kept, PyBytes_FromFormat("%s.work", PyBytes_AsString(folder)));
     Py_XDECREF(folder);
     return c->work_path == NULL ? -1 : 0;
 }

@@ -94,6 +94,19 @@ PyObject *spsh__py_number(const void *structure, const spsh__py_field *field);
 /* Append value and release it. value NULL: fail, its exception is set. */
 int spsh__py_list_take(PyObject *list, PyObject *value);
 
+/* Objects that arguments point into are kept in a list. Takes bytes; or NULL. */
+const char *spsh__py_keep(PyObject *kept, PyObject *bytes);
+/* A zeroed array with one element more than count, which stays zero. */
+void *spsh__py_keep_array(PyObject *kept, Py_ssize_t count, size_t element_bytes);
+
+/* Words that an argument takes, and what they mean. The last one has no word. */
+typedef struct spsh__py_choice {
+    const char *word;
+    int value;
+} spsh__py_choice;
+/* -1 with a ValueError that lists the words. */
+int spsh__py_refuse_word(const char *name, const spsh__py_choice *choices, PyObject *value);
+
 /* ---- py_array.c ---- */
 
 typedef enum spsh__py_dtype {
@@ -228,6 +241,8 @@ void spsh__py_device_memory_free(const spsh__py_lease *lease, spsh__py_device_me
 
 spsh__py_log *spsh__py_log_new(void);
 void spsh__py_log_free(spsh__py_log *log);
+/* The callable that messages go to: given, or (NULL) logging's. */
+PyObject *spsh__py_log_callable(PyObject *given);
 void spsh__py_log_put(void *user, spsh_log_level level, const char *text); /* a spsh_log_fn */
 /* Deliver the queued messages, under the GIL. A pending exception stays pending; an exception of
  * the callable is reported as unraisable. */

@@ -78,7 +78,7 @@ static int resolve_prefer(dedupe_call *c)
     const char **items = c->prefer.items;
     for (size_t i = 0; i < c->prefer.count; i++) {
         bool is_there = false;
-        const char *real = spsh__py_keep(&c->work, spsh__py_real_path(items[i]));
+        const char *real = spsh__py_keep(c->work.kept, spsh__py_real_path(items[i]));
         if (real == NULL)
             return -1;
         for (size_t k = 0; k < spsh_dedup_sources_count(c->sources); k++)
@@ -116,7 +116,7 @@ static int settle_work(dedupe_call *c)
         path = bytes == NULL ? NULL : PyBytes_FromFormat("%s/work", PyBytes_AsString(bytes));
         Py_XDECREF(bytes);
     }
-    c->work_path = spsh__py_keep(&c->work, path);
+    c->work_path = spsh__py_keep(c->work.kept, path);
     return c->work_path == NULL ? -1 : 0;
 }
 

@@ -12,37 +12,12 @@
 
 enum { KEYWORDS_MAX = 64 };
 
-/* ---- objects that arguments point into ---- */
-
-const char *spsh__py_keep(spsh__py_work *work, PyObject *bytes)
-{
-    const char *text = bytes == NULL ? NULL : PyBytes_AsString(bytes);
-    if (text != NULL && PyList_Append(work->kept, bytes) != 0)
-        text = NULL;
-    Py_XDECREF(bytes);
-    return text;
-}
-
-/* A zeroed array of strings, one longer than count, so that it ends with NULL. */
-static const char **keep_array(spsh__py_work *work, Py_ssize_t count)
-{
-    const size_t size_bytes = ((size_t)count + 1) * sizeof(char *);
-    PyObject *bytes = PyByteArray_FromStringAndSize(NULL, (Py_ssize_t)size_bytes);
-    void *array = bytes == NULL ? NULL : PyByteArray_AsString(bytes);
-    if (array != NULL)
-        memset(array, 0, size_bytes);
-    if (array != NULL && PyList_Append(work->kept, bytes) != 0)
-        array = NULL;
-    Py_XDECREF(bytes);
-    return (const char **)array;
-}
-
 /* ---- strings and paths ---- */
 
 int spsh__py_take_text(const spsh__py_keyword *keyword, PyObject *value, spsh__py_work *work,
                        void *place)
 {
-    const char *text = spsh__py_keep(work, spsh__py_utf8(value, keyword->name));
+    const char *text = spsh__py_keep(work->kept, spsh__py_utf8(value, keyword->name));
     *(const char **)place = text;
     return text == NULL ? -1 : 0;
 }
@@ -60,7 +35,7 @@ int spsh__py_take_path(const spsh__py_keyword *keyword, PyObject *value, spsh__p
                        void *place)
 {
     (void)keyword;
-    const char *path = spsh__py_keep(work, path_bytes(value));
+    const char *path = spsh__py_keep(work->kept, path_bytes(value));
     *(const char **)place = path;
     return path == NULL ? -1 : 0;
 }
@@ -90,12 +65,12 @@ static int take_list(const spsh__py_keyword *keyword, PyObject *value, spsh__py_
     if (tuple == NULL)
         return -1;
     const Py_ssize_t count = PyTuple_Size(tuple);
-    const char **items = keep_array(work, count);
+    const char **items = (const char **)spsh__py_keep_array(work->kept, count, sizeof(char *));
     int rc = items == NULL ? -1 : 0;
     for (Py_ssize_t i = 0; rc == 0 && i < count; i++) {
         PyObject *item = PyTuple_GetItem(tuple, i);
-        items[i] =
-            spsh__py_keep(work, is_path ? path_bytes(item) : spsh__py_utf8(item, keyword->name));
+        items[i] = spsh__py_keep(work->kept,
+                                 is_path ? path_bytes(item) : spsh__py_utf8(item, keyword->name));
         rc = items[i] == NULL ? -1 : 0;
     }
     Py_DECREF(tuple);
@@ -132,31 +107,6 @@ int spsh__py_take_names(const spsh__py_keyword *keyword, PyObject *value, spsh__
 
 /* ---- words, truths, numbers ---- */
 
-static int refuse_word(const spsh__py_keyword *keyword, PyObject *value)
-{
-    const char *words[KEYWORDS_MAX] = {NULL};
-    PyObject *text = PyUnicode_FromFormat("%s must be ", keyword->name);
-    for (size_t i = 0; text != NULL && keyword->choices[i].word != NULL; i++) {
-        const char *before = i == 0 ? "" : keyword->choices[i + 1].word == NULL ? " or " : ", ";
-        words[i] = keyword->choices[i].word;
-        PyObject *more = PyUnicode_FromFormat("%U%s\"%s\"", text, before, words[i]);
-        Py_DECREF(text);
-        text = more;
-    }
-    PyObject *bytes = PyUnicode_Check(value) ? spsh__py_utf8(value, keyword->name) : NULL;
-    PyErr_Clear();
-    const char *near = bytes == NULL ? NULL
-                                     : spsh_nearest_word(PyBytes_AsString(bytes),
-                                                         (size_t)PyBytes_Size(bytes), words);
-    if (text != NULL && near != NULL)
-        PyErr_Format(PyExc_ValueError, "%U, not %R; did you mean \"%s\"?", text, value, near);
-    else if (text != NULL)
-        PyErr_Format(PyExc_ValueError, "%U, not %R", text, value);
-    Py_XDECREF(bytes);
-    Py_XDECREF(text);
-    return -1;
-}
-
 int spsh__py_take_word(const spsh__py_keyword *keyword, PyObject *value, spsh__py_work *work,
                        void *place)
 {
@@ -167,7 +117,7 @@ int spsh__py_take_word(const spsh__py_keyword *keyword, PyObject *value, spsh__p
             return 0;
         }
     }
-    return refuse_word(keyword, value);
+    return spsh__py_refuse_word(keyword->name, keyword->choices, value);
 }
 
 int spsh__py_take_flag(const spsh__py_keyword *keyword, PyObject *value, spsh__py_work *work,
@@ -367,18 +317,6 @@ static int check_required(const spsh__py_function *function, PyObject *args, PyO
     return 0;
 }
 
-/* The callable that messages go to: logging's. */
-static PyObject *default_log(void)
-{
-    PyObject *logging = PyImport_ImportModule("logging");
-    PyObject *logger =
-        logging == NULL ? NULL : PyObject_CallMethod(logging, "getLogger", "s", "speechshard");
-    PyObject *callable = logger == NULL ? NULL : PyObject_GetAttrString(logger, "log");
-    Py_XDECREF(logging);
-    Py_XDECREF(logger);
-    return callable;
-}
-
 int spsh__py_arguments_parse(const spsh__py_function *function, PyObject *args, PyObject *keywords,
                              spsh__py_work *work)
 {
@@ -393,7 +331,7 @@ int spsh__py_arguments_parse(const spsh__py_function *function, PyObject *args, 
     if (check_required(function, args, keywords) != 0)
         return -1;
     if (work->log == NULL)
-        work->log = default_log();
+        work->log = spsh__py_log_callable(NULL);
     return work->log == NULL ? -1 : 0;
 }
 
@@ -434,7 +372,8 @@ const char *spsh__py_call_text(const char *function, PyObject *args, PyObject *k
     }
     is_first = true;
     text = append(text, &is_first, PyUnicode_FromString(")"));
-    const char *kept = text == NULL ? NULL : spsh__py_keep(work, spsh__py_utf8(text, "the call"));
+    const char *kept =
+        text == NULL ? NULL : spsh__py_keep(work->kept, spsh__py_utf8(text, "the call"));
     Py_XDECREF(text);
     return kept;
 }

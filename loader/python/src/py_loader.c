@@ -116,22 +116,6 @@ static report state_report = {spsh__py_state_save, true};
 
 /* ---- open and close ---- */
 
-/* The callable for log messages: the given one, or a logger of the logging module. */
-static PyObject *log_callable(PyObject *given)
-{
-    if (given != NULL) {
-        Py_INCREF(given);
-        return given;
-    }
-    PyObject *logging = PyImport_ImportModule("logging");
-    PyObject *logger =
-        logging == NULL ? NULL : PyObject_CallMethod(logging, "getLogger", "s", "speechshard");
-    PyObject *callable = logger == NULL ? NULL : PyObject_GetAttrString(logger, "log");
-    Py_XDECREF(logging);
-    Py_XDECREF(logger);
-    return callable;
-}
-
 /* Open the loader. Set self->log before: opening may log messages. */
 static int open_with(loader *self, PyObject *datasets, const spsh__py_config *config)
 {
@@ -162,7 +146,7 @@ static int loader_init(PyObject *object, PyObject *args, PyObject *keywords)
         return -1;
     int rc = spsh__py_config_parse(keywords, &config);
     if (rc == 0) {
-        self->log = log_callable(config.log);
+        self->log = spsh__py_log_callable(config.log);
         rc = self->log == NULL ? -1 : open_with(self, datasets, &config);
         if (rc != 0)
             Py_CLEAR(self->log);

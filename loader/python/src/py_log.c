@@ -24,6 +24,21 @@ struct spsh__py_log {
     int lost;
 };
 
+PyObject *spsh__py_log_callable(PyObject *given)
+{
+    if (given != NULL) {
+        Py_INCREF(given);
+        return given;
+    }
+    PyObject *logging = PyImport_ImportModule("logging");
+    PyObject *logger =
+        logging == NULL ? NULL : PyObject_CallMethod(logging, "getLogger", "s", "speechshard");
+    PyObject *callable = logger == NULL ? NULL : PyObject_GetAttrString(logger, "log");
+    Py_XDECREF(logging);
+    Py_XDECREF(logger);
+    return callable;
+}
+
 spsh__py_log *spsh__py_log_new(void)
 {
     spsh__py_log *log = (spsh__py_log *)calloc(1, sizeof(*log));

@@ -10,12 +10,6 @@
 #include "py_binding.h"
 #include "speechshard/inside.h"
 
-/* A word that an option accepts, and its value. An entry with word NULL ends an array. */
-typedef struct choice {
-    const char *word;
-    int value;
-} choice;
-
 typedef struct option_row option_row;
 typedef int (*parse_fn)(const option_row *option, PyObject *value, spsh__py_config *config);
 
@@ -23,7 +17,7 @@ struct option_row {
     const char *name;
     parse_fn parse;
     size_t offset; /* in spsh__py_config */
-    const choice *choices;
+    const spsh__py_choice *choices;
 };
 
 static void *place_of(const option_row *option, spsh__py_config *config)
@@ -83,30 +77,15 @@ static int parse_single(const option_row *option, PyObject *value, spsh__py_conf
 
 /* ---- words ---- */
 
-static int refuse_word(const option_row *option)
-{
-    PyObject *words = PyUnicode_FromFormat("%s must be ", option->name);
-    for (const choice *at = option->choices; words != NULL && at->word != NULL; at++) {
-        const char *before = at == option->choices ? "" : at[1].word == NULL ? " or " : ", ";
-        PyObject *more = PyUnicode_FromFormat("%U%s\"%s\"", words, before, at->word);
-        Py_DECREF(words);
-        words = more;
-    }
-    if (words != NULL)
-        PyErr_SetObject(PyExc_ValueError, words);
-    Py_XDECREF(words);
-    return -1;
-}
-
 static int parse_word(const option_row *option, PyObject *value, spsh__py_config *config)
 {
-    for (const choice *at = option->choices; at->word != NULL; at++) {
+    for (const spsh__py_choice *at = option->choices; at->word != NULL; at++) {
         if (PyUnicode_Check(value) && PyUnicode_CompareWithASCIIString(value, at->word) == 0) {
             *(int *)place_of(option, config) = at->value;
             return 0;
         }
     }
-    return refuse_word(option);
+    return spsh__py_refuse_word(option->name, option->choices, value);
 }
 
 static int parse_output(const option_row *option, PyObject *value, spsh__py_config *config)
@@ -172,19 +151,9 @@ static int parse_cached(const option_row *option, PyObject *value, spsh__py_conf
 
 /* ---- strings, lists, weights ---- */
 
-/* Take over bytes until the config is cleared. Returns their data; NULL with an exception set. */
-static const char *keep(spsh__py_config *config, PyObject *bytes)
-{
-    const char *text = bytes == NULL ? NULL : PyBytes_AsString(bytes);
-    if (text != NULL && PyList_Append(config->kept, bytes) != 0)
-        text = NULL;
-    Py_XDECREF(bytes);
-    return text;
-}
-
 static int parse_path(const option_row *option, PyObject *value, spsh__py_config *config)
 {
-    const char *path = keep(config, spsh__py_path(value));
+    const char *path = spsh__py_keep(config->kept, spsh__py_path(value));
     *(const char **)place_of(option, config) = path;
     return path == NULL ? -1 : 0;
 }
@@ -199,21 +168,6 @@ static PyObject *name_tuple(const option_row *option, PyObject *value)
     return tuple;
 }
 
-/* Allocate a zeroed array of count + 1 elements that lives until the config is cleared; NULL with
- * an exception set. */
-static void *keep_array(spsh__py_config *config, Py_ssize_t count, size_t element_bytes)
-{
-    const size_t size_bytes = ((size_t)count + 1) * element_bytes;
-    PyObject *bytes = PyByteArray_FromStringAndSize(NULL, (Py_ssize_t)size_bytes);
-    void *array = bytes == NULL ? NULL : PyByteArray_AsString(bytes);
-    if (array != NULL)
-        memset(array, 0, size_bytes);
-    if (array != NULL && PyList_Append(config->kept, bytes) != 0)
-        array = NULL;
-    Py_XDECREF(bytes);
-    return array;
-}
-
 static int read_names(const option_row *option, PyObject *value, spsh__py_config *config,
                       const char *const **ret_names, uint32_t *ret_count)
 {
@@ -221,10 +175,11 @@ static int read_names(const option_row *option, PyObject *value, spsh__py_config
     if (tuple == NULL)
         return -1;
     const Py_ssize_t count = PyTuple_Size(tuple);
-    const char **names = (const char **)keep_array(config, count, sizeof(char *));
+    const char **names = (const char **)spsh__py_keep_array(config->kept, count, sizeof(char *));
     int rc = names == NULL ? -1 : 0;
     for (Py_ssize_t i = 0; rc == 0 && i < count; i++) {
-        names[i] = keep(config, spsh__py_utf8(PyTuple_GetItem(tuple, i), option->name));
+        names[i] =
+            spsh__py_keep(config->kept, spsh__py_utf8(PyTuple_GetItem(tuple, i), option->name));
         rc = names[i] == NULL ? -1 : 0;
     }
     Py_DECREF(tuple);
@@ -263,7 +218,7 @@ static int read_weight_key(const option_row *option, PyObject *key, spsh__py_con
         name = PyTuple_GetItem(key, 1);
     }
     weight->dataset = (uint32_t)dataset;
-    weight->domain = keep(config, spsh__py_utf8(name, "a domain in weights"));
+    weight->domain = spsh__py_keep(config->kept, spsh__py_utf8(name, "a domain in weights"));
     return weight->domain == NULL ? -1 : 0;
 }
 
@@ -274,7 +229,8 @@ static int parse_weights(const option_row *option, PyObject *value, spsh__py_con
     if (!PyDict_Check(value))
         return SPSH_PY_FAIL(PyExc_TypeError, "weights must be a dict of domains to numbers");
     spsh_plan_options *plan = &config->plan;
-    spsh_weight *weight = (spsh_weight *)keep_array(config, PyDict_Size(value), sizeof(*weight));
+    spsh_weight *weight =
+        (spsh_weight *)spsh__py_keep_array(config->kept, PyDict_Size(value), sizeof(*weight));
     if (weight == NULL)
         return -1;
     plan->weights = weight;
@@ -301,7 +257,7 @@ static int check_text(spsh_status rc, spsh_error *err)
 static int parse_features(const option_row *option, PyObject *value, spsh__py_config *config)
 {
     spsh_error err = SPSH_ERROR_INIT;
-    const char *text = keep(config, spsh__py_utf8(value, option->name));
+    const char *text = spsh__py_keep(config->kept, spsh__py_utf8(value, option->name));
     if (text == NULL)
         return -1;
     config->options.features = &config->features;
@@ -311,7 +267,7 @@ static int parse_features(const option_row *option, PyObject *value, spsh__py_co
 static int parse_augment(const option_row *option, PyObject *value, spsh__py_config *config)
 {
     spsh_error err = SPSH_ERROR_INIT;
-    const char *text = keep(config, spsh__py_utf8(value, option->name));
+    const char *text = spsh__py_keep(config->kept, spsh__py_utf8(value, option->name));
     if (text == NULL)
         return -1;
     config->options.augment = &config->augment;
@@ -322,7 +278,7 @@ static int parse_augment(const option_row *option, PyObject *value, spsh__py_con
 static int parse_device(const option_row *option, PyObject *value, spsh__py_config *config)
 {
     uint64_t number = 0;
-    const char *text = keep(config, spsh__py_utf8(value, option->name));
+    const char *text = spsh__py_keep(config->kept, spsh__py_utf8(value, option->name));
     if (text == NULL)
         return -1;
     if (strcmp(text, "cpu") == 0)
@@ -356,56 +312,56 @@ static int parse_log(const option_row *option, PyObject *value, spsh__py_config 
 
 /* ---- the table ---- */
 
-static const choice units[] = {
+static const spsh__py_choice units[] = {
     {"seconds",    SPSH_UNIT_SECONDS   },
     {"utterances", SPSH_UNIT_UTTERANCES},
     {"tokens",     SPSH_UNIT_TOKENS    },
     {NULL,         0                   }
 };
-static const choice duplicates[] = {
+static const spsh__py_choice duplicates[] = {
     {"all",  SPSH_DUPLICATES_ALL },
     {"once", SPSH_DUPLICATES_ONCE},
     {NULL,   0                   }
 };
-static const choice longs[] = {
+static const spsh__py_choice longs[] = {
     {"error", SPSH_LONG_ERROR},
     {"drop",  SPSH_LONG_DROP },
     {"split", SPSH_LONG_SPLIT},
     {NULL,    0              }
 };
-static const choice outputs[] = {
+static const spsh__py_choice outputs[] = {
     {"int16",    SPSH_OUTPUT_INT16   },
     {"float32",  SPSH_OUTPUT_FLOAT32 },
     {"features", SPSH_OUTPUT_FEATURES},
     {NULL,       0                   }
 };
-static const choice dtypes[] = {
+static const spsh__py_choice dtypes[] = {
     {"float32", SPSH_FLOAT32},
     {"float16", SPSH_FLOAT16},
     {NULL,      0           }
 };
-static const choice channels[] = {
+static const spsh__py_choice channels[] = {
     {"mix", SPSH_CHANNEL_MIX},
     {"all", SPSH_CHANNEL_ALL},
     {NULL,  0               }
 };
-static const choice engines[] = {
+static const spsh__py_choice engines[] = {
     {"auto",     SPSH_ENGINE_AUTO },
     {"io_uring", SPSH_ENGINE_URING},
     {"pread",    SPSH_ENGINE_PREAD},
     {NULL,       0                }
 };
-static const choice decodes[] = {
+static const spsh__py_choice decodes[] = {
     {"host",   SPSH_DECODE_HOST  },
     {"device", SPSH_DECODE_DEVICE},
     {NULL,     0                 }
 };
-static const choice undecodables[] = {
+static const spsh__py_choice undecodables[] = {
     {"skip", SPSH_UNDECODABLE_SKIP},
     {"fail", SPSH_UNDECODABLE_FAIL},
     {NULL,   0                    }
 };
-static const choice on_errors[] = {
+static const spsh__py_choice on_errors[] = {
     {"fail",       SPSH_ON_ERROR_FAIL      },
     {"skip",       SPSH_ON_ERROR_SKIP      },
     {"substitute", SPSH_ON_ERROR_SUBSTITUTE},

@@ -20,11 +20,6 @@ typedef struct spsh__py_work {
     bool has_bar;       /* progress=True: progress has a method close */
 } spsh__py_work;
 
-typedef struct spsh__py_choice {
-    const char *word; /* NULL: the end */
-    int value;
-} spsh__py_choice;
-
 typedef struct spsh__py_texts {
     const char **items; /* NULL-terminated; NULL: not given */
     size_t count;
@@ -77,8 +72,6 @@ spsh__py_keyword_fn spsh__py_take_progress, spsh__py_take_log; /* no member */
         NULL, NULL, 0, NULL, 0, 0                                                                  \
     }
 
-/* Text of bytes that work keeps. NULL with an exception set, also if bytes is NULL. */
-const char *spsh__py_keep(spsh__py_work *work, PyObject *bytes);
 /* "I/N" as --part takes it. */
 int spsh__py_part_parse(const char *text, uint64_t *ret_part, uint64_t *ret_count);
 /* The call as Python, for pages that show how they were made. Kept by work. */
