@@ -60,7 +60,7 @@ def _project():
         if not pending and line.startswith("["):
             table = tables.setdefault(line.strip("[] "), {})
             continue
-        pending += line
+        pending += line + "\n"
         key, _, value = pending.partition("=")
         if value.count("[") == value.count("]"):
             table[key.strip()] = ast.literal_eval(value.strip())
@@ -71,6 +71,12 @@ def _project():
 def _tag():
     platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")
     return f"cp39-abi3-{platform}"
+
+
+def _requirement(text, extra):
+    name, _, marker = text.partition(";")
+    marker = f"({marker.strip()}) and " if marker else ""
+    return f'Requires-Dist: {name.strip()}; {marker}extra == "{extra}"'
 
 
 def _metadata():
@@ -86,10 +92,11 @@ def _metadata():
         *(f"License-File: {name}" for name in project["license-files"]),
         *(f"Classifier: {name}" for name in project["classifiers"]),
         f"Requires-Python: {project['requires-python']}",
+        *(f"Requires-Dist: {text}" for text in project.get("dependencies", [])),
     ]
     for extra, requirements in tables["project.optional-dependencies"].items():
         lines.append(f"Provides-Extra: {extra}")
-        lines += [f'Requires-Dist: {name}; extra == "{extra}"' for name in requirements]
+        lines += [_requirement(text, extra) for text in requirements]
     lines += ["Description-Content-Type: text/markdown", ""]
     return "\n".join(lines) + "\n" + (HERE / project["readme"]).read_text(encoding="utf-8")
 

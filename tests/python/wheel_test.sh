@@ -79,6 +79,14 @@ sys.path.insert(0, backend)
 sys.dont_write_bytecode = True
 import build_backend
 
+if sys.version_info >= (3, 11):
+    import tomllib
+
+    read = tomllib.loads((pathlib.Path(backend) / "pyproject.toml").read_text())
+    project = read["project"]
+    nested = {f"project.{key}": project.pop(key) for key in list(project) if isinstance(project[key], dict)}
+    assert build_backend._project() == {**read, **nested}, "pyproject.toml is read as something else"
+
 folder = pathlib.Path(build) / "python" / build_backend.NAME
 files = {name: folder / name for name in build_backend.FILES}
 files[build_backend.COMMAND] = pathlib.Path(command)
