@@ -33,6 +33,7 @@ printf '%s\n' "vocabulary: letters" "features: kaldi-fbank,mel_count=16" "data:"
 v/bin/speechshard train train.yaml --make-vocab >/dev/null
 v/bin/speechshard train train.yaml -o run --quiet >/dev/null
 [ -e run/latest ]
+mkdir meeting
 for rank in 0 1; do # without MPI
     RANK=$rank WORLD_SIZE=2 v/bin/speechshard train train.yaml -o run2 --quiet --rendezvous file:///files/meeting >/dev/null &
 done
