@@ -321,7 +321,7 @@ def test_eval(work):
     equal(run("eval", newest, "speech.spsh:test", "--beam", "4", cwd=work).returncode, 0, "eval of a checkpoint, by beam")
     failed(run("eval", "run", cwd=work), 2, "DATASET")
     failed(run("eval", "no", "speech.spsh", cwd=work), 1, "no")
-    failed(run("eval", "run", "speech.spsh:no", cwd=work), 1, '"no"')
+    failed(run("eval", "run", "speech.spsh:no", cwd=work), 2, '"no"')
     failed(run("eval", "run", "no.spsh", cwd=work), 1, "no.spsh")
     (work / "silent").mkdir()
     shutil.copy(work / "clips/1.wav", work / "silent/u1.wav")
@@ -437,7 +437,7 @@ def test_damaged_checkpoint(work):
         equal(done.returncode, 0, done.stderr)
         check(newest.name in done.stderr, f"{newest.name} is not told: {done.stderr}")
     failed(run("transcribe", newest, "clips/1.wav", cwd=work), 1, newest.name)
-    failed(run("transcribe", "speech.spsh", "clips/1.wav", cwd=work), 1, "no run's")
+    failed(run("transcribe", "speech.spsh", "clips/1.wav", cwd=work), 1, "a dataset, not a run")
 
 
 # ---- report ----

@@ -229,7 +229,7 @@ static void test_refused_options(void)
     CHECK_I64(spsh_dedupe_run(sources, &options, &result, NULL), SPSH_E_INVALID_ARG);
     options = dedupe_options(NULL);
     options.drop_from = "nowhere";
-    CHECK_I64(spsh_dedupe_run(sources, &options, &result, NULL), SPSH_E_INVALID_ARG);
+    CHECK_I64(spsh_dedupe_run(sources, &options, &result, NULL), SPSH_E_UNKNOWN_NAME);
     CHECK(result == NULL);
 }
 

@@ -104,7 +104,7 @@ static int evaluate(eval_command *c, const char *dataset)
     const spsh_status rc = spsh_evaluate(&c->run, &result, &c->err);
     spsh__progress_end(&c->progress);
     if (rc != SPSH_OK || c->failed != SPSH_OK)
-        return spsh__cli_fail_run(NULL, &c->err);
+        return spsh__cli_fail(NULL, &c->err);
     if (c->transcripts)
         spsh__cli_message("%s: WER %s, CER %s", dataset, SHOW_RATE(result.wer),
                           SHOW_RATE(result.cer));

@@ -205,7 +205,7 @@ static int tell_result(const char *output, const spsh_pack_report *report, bool 
 }
 
 /* The library names members of spsh_pack_options. */
-static int fail(const spsh_pack_options *options, spsh_error *err)
+static int fail(spsh_error *err)
 {
     static const spsh_option_name names[] = {
         {"column_rules", "--column"}, {"follows_links", "--follow-links"},
@@ -213,8 +213,7 @@ static int fail(const spsh_pack_options *options, spsh_error *err)
         {"split_filter", "--split"},  {"SPSH_PACK_REJECTS_ALL", "--max-rejects 100%"},
     };
     spsh_options_rename(err, names, sizeof(names) / sizeof(names[0]));
-    return options->split_filter != NULL ? spsh__cli_fail_run(NULL, err)
-                                         : spsh__cli_fail(NULL, err);
+    return spsh__cli_fail(NULL, err);
 }
 
 static int run(const spsh_cli_args *args, const pack_arguments *a, spsh_pack_options *options)
@@ -235,8 +234,7 @@ static int run(const spsh_cli_args *args, const pack_arguments *a, spsh_pack_opt
     if (view.phase != NULL)
         spsh__progress_end(&view.line);
     const bool is_pcm = a->codec == 2 || (a->codec < 0 && a->rate_hz != 0);
-    const int rc =
-        status == SPSH_OK ? tell_result(a->output, report, is_pcm, a->json) : fail(options, &err);
+    const int rc = status == SPSH_OK ? tell_result(a->output, report, is_pcm, a->json) : fail(&err);
     spsh_pack_report_free(report);
     return spsh__cli_finish(rc);
 }

@@ -92,7 +92,7 @@ static int make_vocabulary(const train_command *c)
     options.profile = c->profile;
     options.symbols = (uint32_t)c->symbols;
     if (spsh_vocabulary_make(&options, &path, &symbols, &err) != SPSH_OK)
-        return spsh__cli_fail_run(NULL, &err);
+        return spsh__cli_fail(NULL, &err);
     (void)printf("%s: %" PRIu32 " symbols with the blank\n", path, symbols);
     free(path);
     return SPSH_EXIT_DONE;
@@ -172,7 +172,7 @@ static int train(train_command *c)
     const spsh_status rc = spsh_train(&options, &result, &err);
     spsh__progress_end(&c->progress);
     if (rc != SPSH_OK && rc != SPSH_E_CANCELED) {
-        const int code = spsh__cli_fail_run(NULL, &err);
+        const int code = spsh__cli_fail(NULL, &err);
         return rc == SPSH_E_TIMEOUT ? EXIT_ALONE : code;
     }
     if (rc == SPSH_E_CANCELED)

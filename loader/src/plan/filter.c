@@ -100,9 +100,9 @@ static spsh_status fail_unknown(const spsh_dataset *const *datasets, uint32_t da
     if (there.more > 0)
         (void)snprintf(more, sizeof(more), " and %" PRIu64 " more", there.more);
     if (there.used == 0)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "%s \"%.80s\": no utterance has a %s", list->word,
-                         name, list->word);
-    return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "no dataset has %s \"%.80s\"; there are %s%s",
+        return SPSH_FAIL(err, SPSH_E_UNKNOWN_NAME, "%s \"%.80s\": no utterance has a %s",
+                         list->word, name, list->word);
+    return SPSH_FAIL(err, SPSH_E_UNKNOWN_NAME, "no dataset has %s \"%.80s\"; there are %s%s",
                      list->word, name, there.text, more);
 }
 

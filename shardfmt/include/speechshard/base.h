@@ -44,6 +44,7 @@ extern "C" {
     X(E_EXISTS, -5, "already exists")                                                              \
     X(E_NO_SPACE, -6, "no space left on device")                                                   \
     X(E_UNSUPPORTED, -7, "not supported")                                                          \
+    X(E_UNKNOWN_NAME, -8, "no such split, domain, or language")                                    \
     X(E_NOT_SPEECHSHARD, -10, "not a speechshard file")                                            \
     X(E_VERSION, -11, "format version or feature is not supported")                                \
     X(E_CORRUPT, -12, "corrupt data")                                                              \

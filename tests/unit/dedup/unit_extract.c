@@ -293,7 +293,7 @@ static void check_sides(const char *path)
     spsh__print_set_close(set);
     CHECK_I64(open_set(both, 2, &set, &err), SPSH_E_INVALID_ARG);
     CHECK(strstr(err.message, "\"u3\"") != NULL);
-    CHECK_I64(open_set(&none, 1, &set, &err), SPSH_E_INVALID_ARG);
+    CHECK_I64(open_set(&none, 1, &set, &err), SPSH_E_UNKNOWN_NAME);
     CHECK(strstr(err.message, "nowhere") != NULL && strstr(err.message, " train") != NULL &&
           strstr(err.message, " test") != NULL);
 }

@@ -806,7 +806,7 @@ static void test_refusals(void)
     check_refused(&kit, &o, SPSH_E_LIMIT, "utterance number 123 lasts 700.000 s, but batch_sec");
     o.splits = unknown;
     o.split_count = 2;
-    check_refused(&kit, &o, SPSH_E_INVALID_ARG,
+    check_refused(&kit, &o, SPSH_E_UNKNOWN_NAME,
                   "split \"splitt2\"; there are split1, split2, split3");
     o = init;
     o.utterance_seconds_min = 800;

@@ -374,7 +374,7 @@ static void test_make_characters(const spsh_dataset *dataset)
     options.symbols = 1;
     CHECK_I64(make(dataset, &options), SPSH_E_INVALID_ARG);
     options = (spsh__vocabulary_options){.splits = none};
-    CHECK_I64(make(dataset, &options), SPSH_E_INVALID_ARG);
+    CHECK_I64(make(dataset, &options), SPSH_E_UNKNOWN_NAME);
     CHECK(strstr(err.message, "has no split 'tset'") != NULL);
     options = (spsh__vocabulary_options){.kind = "piece"};
     CHECK_I64(make(dataset, &options), SPSH_E_NOT_FOUND);

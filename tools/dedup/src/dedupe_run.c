@@ -103,7 +103,7 @@ static spsh_status check_names(run *r, spsh_error *err)
     for (size_t i = 0; i < r->sources->count && rc == SPSH_OK; i++)
         rc = take_out_splits(r, r->sources->items[i].path, &names, err);
     if (rc == SPSH_OK && names.count > 0)
-        rc = SPSH_FAIL(err, SPSH_E_INVALID_ARG, "drop_from: no dataset has a split '%.*s'",
+        rc = SPSH_FAIL(err, SPSH_E_UNKNOWN_NAME, "drop_from: no dataset has a split '%.*s'",
                        (int)names.items[0].size_bytes, (const char *)names.items[0].data);
     free(names.items);
     return rc;

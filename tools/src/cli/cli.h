@@ -123,12 +123,9 @@ void spsh__cli_error(const char *format, ...) SPSH_PRINTF(1, 2);
 void spsh__cli_log(void *user, spsh_log_level level, const char *text);
 
 /** Print "context: message of err" (context may be NULL), then advice for a lack of memory or
- * space. Returns SPSH_EXIT_FAILED. */
+ * space. Returns SPSH_EXIT_USAGE for SPSH_E_UNKNOWN_NAME, such as an unknown split, else
+ * SPSH_EXIT_FAILED. */
 int spsh__cli_fail(const char *context, const spsh_error *err);
-
-/** The same for a call that takes what the user wrote, such as splits: returns SPSH_EXIT_USAGE for
- * SPSH_E_INVALID_ARG. */
-int spsh__cli_fail_run(const char *context, const spsh_error *err);
 
 /** Report that the command itself is out of memory. Returns SPSH_EXIT_FAILED. */
 int spsh__cli_fail_memory(void);

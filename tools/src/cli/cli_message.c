@@ -119,13 +119,7 @@ int spsh__cli_fail(const char *context, const spsh_error *err)
     if (err->status == SPSH_E_NO_MEMORY)
         advise_memory();
     advise_space(err->status);
-    return SPSH_EXIT_FAILED;
-}
-
-int spsh__cli_fail_run(const char *context, const spsh_error *err)
-{
-    const int status = spsh__cli_fail(context, err);
-    return err->status == SPSH_E_INVALID_ARG ? SPSH_EXIT_USAGE : status;
+    return err->status == SPSH_E_UNKNOWN_NAME ? SPSH_EXIT_USAGE : SPSH_EXIT_FAILED;
 }
 
 int spsh__cli_fail_memory(void)

@@ -265,7 +265,7 @@ int spsh__plan_fail(const char *command, const spsh_error *err)
     };
     spsh_error shown = *err;
     spsh_options_rename(&shown, names, sizeof(names) / sizeof(names[0]));
-    if (shown.status == SPSH_E_INVALID_ARG)
+    if (shown.status == SPSH_E_INVALID_ARG || shown.status == SPSH_E_UNKNOWN_NAME)
         return spsh__cli_usage(command, "%s", shown.message);
     return spsh__cli_fail(NULL, &shown);
 }

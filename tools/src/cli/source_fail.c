@@ -54,7 +54,7 @@ int spsh__source_fail(const char *command, const spsh_dedup_sources *sources, sp
     };
     const size_t count = spsh_dedup_sources_count(sources);
     spsh_options_rename(err, names, sizeof(names) / sizeof(names[0]));
-    const int status = spsh__cli_fail_run(command, err);
+    const int status = spsh__cli_fail(command, err);
     for (size_t i = 0; i < count && !advise(spsh_dedup_sources_get(sources, i)->path, err);)
         i++;
     return status;

@@ -300,7 +300,7 @@ int spsh__train_estimate(const char *config, const char *const *overrides, bool 
     options.config_path = config;
     options.overrides = overrides;
     if (spsh_train_estimate_make(&options, &estimate, &err) != SPSH_OK)
-        return spsh__cli_fail_run(NULL, &err);
+        return spsh__cli_fail(NULL, &err);
     const int rc = json ? put(estimate) : print(estimate);
     spsh_train_estimate_free(estimate);
     return rc;

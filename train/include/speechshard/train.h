@@ -109,8 +109,8 @@ typedef struct spsh_train_result {
  *
  * @param options     copied
  * @param ret_result  written on SPSH_OK and SPSH_E_CANCELED
- * @return SPSH_OK; SPSH_E_CANCELED: stopped and saved; SPSH_E_INVALID_ARG, _SYNTAX, _NOT_FOUND: the
- * configuration is wrong, with its line; SPSH_E_EXISTS: run has checkpoints and resume is not set;
+ * @return SPSH_OK; SPSH_E_CANCELED: stopped and saved; SPSH_E_INVALID_ARG, _SYNTAX, _NOT_FOUND,
+ * _UNKNOWN_NAME: the configuration is wrong, with its line; SPSH_E_EXISTS: run has checkpoints and resume is not set;
  * SPSH_E_MISMATCH: the checkpoint has another model, vocabulary, or data, or another start of this
  * run has taken over; SPSH_E_LIMIT: too many steps without finite gradients; SPSH_E_TIMEOUT:
  * another process disconnected; or any error from the datasets, the loader, the allocator, or the
@@ -172,7 +172,8 @@ typedef struct spsh_evaluation {
  * @param options     copied
  * @param ret_result  written on success only
  * @return SPSH_OK; SPSH_E_NOT_FOUND: no such checkpoint or dataset; SPSH_E_CORRUPT: no good
- * checkpoint; SPSH_E_INVALID_ARG, also if no utterance has a transcript; SPSH_E_NO_MEMORY; or any
+ * checkpoint; SPSH_E_INVALID_ARG, also if no utterance has a transcript; SPSH_E_UNKNOWN_NAME: no
+ * such split; SPSH_E_NO_MEMORY; or any
  * error from the datasets or the loader. Thread-safe.
  */
 SPSH_API SPSH_NODISCARD spsh_status spsh_evaluate(const spsh_evaluate_options *options,
@@ -258,8 +259,9 @@ typedef struct spsh_vocabulary_options {
  * @param ret_path     path of the file; the caller frees it with free()
  * @param ret_symbols  number of symbols, with the blank
  * @return SPSH_OK; SPSH_E_EXISTS: the file exists with other content; SPSH_E_NOT_FOUND: no such
- * kind, profile, or dataset, or no transcript; SPSH_E_INVALID_ARG: the configuration is wrong or
- * has no vocabulary; SPSH_E_SYNTAX, _IO, _NO_SPACE, _NO_MEMORY. Thread-safe.
+ * kind, profile, or dataset, or no transcript; SPSH_E_UNKNOWN_NAME: no such split;
+ * SPSH_E_INVALID_ARG: the configuration is wrong or has no vocabulary; SPSH_E_SYNTAX, _IO,
+ * _NO_SPACE, _NO_MEMORY. Thread-safe.
  */
 SPSH_API SPSH_NODISCARD spsh_status spsh_vocabulary_make(const spsh_vocabulary_options *options,
                                                          char **ret_path, uint32_t *ret_symbols,

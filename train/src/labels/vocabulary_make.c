@@ -182,7 +182,7 @@ static spsh_status choose_splits(const spsh_dataset *dataset, const char *names,
         const size_t size = strcspn(at, ",");
         const uint32_t number = split_number(dataset, at, size);
         if (number == NOTHING)
-            return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "%s has no split '%.*s'",
+            return SPSH_FAIL(err, SPSH_E_UNKNOWN_NAME, "%s has no split '%.*s'",
                              spsh_dataset_path(dataset), (int)size, at);
         ret->splits[number] = true;
         at += size + (at[size] == ',' ? 1 : 0);

@@ -372,7 +372,7 @@ typedef struct spsh_boilerplate {
  *
  * @param sources  of side SPSH_SIDE_TRAIN only
  * @return SPSH_OK; SPSH_E_END: this part is done, other parts are not, and no plan is written;
- *         SPSH_E_CANCELED; _INVALID_ARG: options, or a split or dataset that does not exist;
+ *         SPSH_E_CANCELED; _INVALID_ARG: options; _UNKNOWN_NAME: a split that does not exist;
  *         _NO_SPACE: work_path needs more; _MISMATCH: work_path belongs to another run; _NO_MEMORY;
  *         _IO; or any error of opening and reading a dataset
  */
@@ -557,8 +557,8 @@ typedef struct spsh_audit_leak {
  * Compare every test utterance with all of train, and write a report to options->folder.
  *
  * @param sources  at least one of each side
- * @return SPSH_OK, also when a limit is passed; SPSH_E_CANCELED; _INVALID_ARG: options, a side
- *         without utterances, or a split or dataset that does not exist; _EXISTS: the folder holds
+ * @return SPSH_OK, also when a limit is passed; SPSH_E_CANCELED; _INVALID_ARG: options, or a side
+ *         without utterances; _UNKNOWN_NAME: a split that does not exist; _EXISTS: the folder holds
  *         something else; _NO_SPACE; _MISMATCH: work_path belongs to another run; _NO_MEMORY; _IO;
  *         or any error of opening and reading a dataset
  */

@@ -194,7 +194,7 @@ static spsh_status fail_split(const member *m, spsh_bytes wanted, spsh_error *er
                        (int)name.size_bytes, (const char *)name.data);
         used = strlen(names);
     }
-    return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "%.100s: no split '%.*s'; this dataset has %s%s",
+    return SPSH_FAIL(err, SPSH_E_UNKNOWN_NAME, "%.100s: no split '%.*s'; this dataset has %s%s",
                      spsh_dataset_path(m->dataset),
                      wanted.size_bytes < 60 ? (int)wanted.size_bytes : 60,
                      (const char *)wanted.data,
