@@ -1,17 +1,17 @@
 #!/bin/sh
-# From an empty machine to packed speech in five languages, and to a recognizer of one, on a plain Debian 12.
+# From an empty machine to packed speech, on a plain Debian 12: about two minutes on two cores.
 #
-#     tools/quickstart.sh
+#     tools/quickstart.sh            build, fetch recordings, pack them, find copies, load batches
+#     tools/quickstart.sh --train    the same, then train a small speech recognizer, and try it
 #
-# Installs missing packages, builds, and fetches about 2,800 recorded prompts from Debian's archive into build/quickstart
-# (they are not installed). Then it packs them with one domain per language, shows some uses of the result, and trains a
-# small model on the English prompts, for two minutes on two cores. If it runs again, it repeats the showing, which takes
-# seconds, and resumes a training that was stopped. SPEECHSHARD_QUICKSTART_EPOCHS sets the number of epochs; a small number
-# is too few to learn the task.
+# The first step installs missing packages of Debian, and builds the command. The second step fetches some 1,100
+# recorded phrases in English and Spanish from Debian's archive into build/quickstart. They are not installed.
+# A second call skips what is done, and resumes a training that was stopped. SPEECHSHARD_QUICKSTART_EPOCHS sets how
+# often the training goes through its recordings; a small number is too few to learn anything.
 set -eu
 cd "$(dirname "$0")/.."
 
-languages="en es fr it ru"
+languages="en es"
 work=build/quickstart
 corpus=$work/corpus
 dataset=$work/prompts.spsh
@@ -19,10 +19,33 @@ english=$work/english.spsh
 recipe=recipes/quickstart/english.yaml
 epochs=${SPEECHSHARD_QUICKSTART_EPOCHS:-}
 run=$work/run${epochs:+-$epochs}
-id=en/hello-world
 speechshard=build/release/tools/speechshard
+train=
 
-say() {
+case ${1:-} in
+--train) train=yes ;;
+"") ;;
+*)
+    echo "usage: tools/quickstart.sh [--train]" >&2
+    exit 2
+    ;;
+esac
+
+mkdir -p "$work"
+times_file=$work/times.txt
+: >"$times_file"
+step=
+begin=0
+
+end_step() {
+    [ -z "$step" ] || printf '%6d s  %s\n' $(($(date +%s) - begin)) "$step" >>"$times_file"
+    step=
+}
+
+say() { # say STEP: its title, and the time that the one before took
+    end_step
+    step=$*
+    begin=$(date +%s)
     printf '\n== %s\n' "$*"
 }
 
@@ -46,7 +69,7 @@ fetch() {
     : >"$work/fetched-$1"
 }
 
-# tell_some: of what training says, every eighth epoch, and neither steps nor error rates in between.
+# tell_some: of what training says, every eighth pass, and neither steps nor error rates in between.
 tell_some() {
     seen=0
     while IFS= read -r line; do
@@ -61,12 +84,17 @@ tell_some() {
     done
 }
 
-say "1. Install what is needed, and build"
+say "1. Install what is needed, and build the command"
 tools/install-deps.sh build
-cmake --preset release >/dev/null
-cmake --build build/release --parallel "$(nproc)" --target speechshard
+# A build folder that exists keeps its settings. A new one gets no tests and no code for GPUs.
+if [ -e build/release/CMakeCache.txt ]; then
+    cmake --preset release >/dev/null
+else
+    cmake --preset release -DSPEECHSHARD_CUDA=OFF -DBUILD_TESTING=OFF >/dev/null
+fi
+cmake --build build/release --parallel "$(nproc)" --target speechshard first_batches
 
-say "2. Fetch recorded prompts in five languages (97 MB, once)"
+say "2. Fetch recorded phrases in English and Spanish (42 MB, once)"
 mkdir -p "$corpus"
 for language in $languages; do
     if ! fetch "$language"; then
@@ -76,42 +104,49 @@ for language in $languages; do
     fi
 done
 sh tools/quickstart-manifest.sh "$corpus" >"$corpus/prompts.tsv"
-echo "$(($(wc -l <"$corpus/prompts.tsv") - 1)) prompts are listed in $corpus/prompts.tsv; the first:"
+echo "A table lists the $(($(wc -l <"$corpus/prompts.tsv") - 1)) files, with what is said in each:"
+echo "$corpus/prompts.tsv. Its first lines:"
 head -n 4 "$corpus/prompts.tsv"
 
-say "3. Pack them: one domain a language"
+say "3. Pack: all recordings of the table into a few large files, with checksums"
 if "$speechshard" info "$dataset" >/dev/null 2>&1; then
     echo "$dataset is there already; remove it to pack again."
 else
-    # Quotes in these transcripts are text; the table is not of the kind where they enclose fields.
+    # Quotes in these texts are spoken of, not around fields: the table is of the raw kind.
     show "$speechshard" pack "$corpus/prompts.tsv" --layout table-raw -o "$dataset"
 fi
 
-say "4. What is in it"
+say "4. What was packed"
 show "$speechshard" info "$dataset"
 
-say "5. Is every byte of it intact?"
-show "$speechshard" verify "$dataset"
-
-say "6. The first utterances"
-show "$speechshard" ls "$dataset" >"$work/ls.txt"
-head -n 8 "$work/ls.txt"
-
-say "7. One of them, back as a WAV file, and as a picture"
-show "$speechshard" cat "$dataset" "$id" -o "$work/hello.wav"
-show "$speechshard" cat "$dataset" "$id" --plot "$work/hello.svg"
-ls -l "$work/hello.wav" "$work/hello.svg"
-
-say "8. What training with batches of 300 seconds would get, with equal shares of the languages"
-show "$speechshard" plan "$dataset" --max-seconds 300 --alpha 0
-
-say "9. How fast it loads here"
-show "$speechshard" bench "$dataset" --max-seconds 300 --seconds 3
-
-say "10. Which of them are copies: other languages' voices, or the same prompt under two names"
+say "5. Which recordings are copies of others"
 show "$speechshard" dedupe "$dataset" -o "$work/plan.jsonl" --html "$work/plan.html"
+echo "Nothing is removed yet. $work/plan.html shows the copies."
 
-say "11. Train a recogniser on the English ones, in two minutes on two cores"
+say "6. The first two batches, as a training program gets them"
+show build/release/recipes/quickstart/first_batches "$dataset" 2
+
+if [ -z "$train" ]; then
+    end_step
+    cat <<END
+
+Done. How long each step took:
+$(cat "$times_file")
+
+Next, for example:
+    export PATH=\$PWD/build/release/tools:\$PATH
+    speechshard ls $dataset | head
+    speechshard cat $dataset en/hello-world -o hello.wav
+    speechshard apply $work/plan.jsonl
+
+To train a speech recognizer on the English recordings, and to try it:
+    tools/quickstart.sh --train
+That takes about two more minutes on two idle cores: 200 seconds of processor time.
+END
+    exit 0
+fi
+
+say "7. Train a recognizer on the English ones: two minutes on two idle cores"
 # Those of up to 90 characters, about 6 seconds, without figures and signs, which are not spoken as
 # they are written. Every tenth is a test, and four words are a sentence.
 awk -F '\t' -v OFS='\t' '
@@ -124,23 +159,29 @@ if ! "$speechshard" info "$english" >/dev/null 2>&1; then
     "$speechshard" pack "$corpus/english.tsv" --layout table-raw -o "$english" --codec pcm >/dev/null 2>&1
 fi
 [ -e "$work/english.vocabulary" ] || show "$speechshard" train "$recipe" --make-vocab
+echo "An epoch is one pass through the recordings. The loss says how far off the recognizer is."
 rm -f "$work/trained"
 {
     show "$speechshard" train "$recipe" ${epochs:+"train.epochs=$epochs"} -o "$run" --resume auto && : >"$work/trained"
 } 2>&1 | tell_some
 [ -e "$work/trained" ]
 
-say "12. How often it is wrong: about prompts that it learnt from, and about others"
+say "8. How many words (WER) and letters (CER) are wrong: of recordings that it learnt from, and of others"
 show "$speechshard" eval -q "$run" "$english:train"
 show "$speechshard" eval -q "$run" "$english:test"
 
-say "13. What it hears: a file, three sentences that it knows, three that it does not"
+say "9. What it hears: a file, three sentences that it knows, three that it does not"
+"$speechshard" cat "$dataset" en/hello-world -o "$work/hello.wav"
 show "$speechshard" transcribe "$run" "$work/hello.wav"
 show "$speechshard" transcribe "$run" "$english" --domain sentences --split train --limit 3
 show "$speechshard" transcribe "$run" "$english" --domain sentences --split test --limit 3
+end_step
 cat <<END
 
-Two minutes are enough to learn a few hundred prompts of one voice nearly by heart, not to learn English: of what it has
+How long each step took:
+$(cat "$times_file")
+
+Two minutes are enough to learn a few hundred phrases of one voice nearly by heart, not to learn English: of what it has
 not heard it gets sounds and pieces of words. recipes/digits learns something whole in four minutes.
 The curves are in $run/report.html.
 END
