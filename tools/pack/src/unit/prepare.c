@@ -23,6 +23,7 @@
 #include "speechshard/inside.h"
 #include "speechshard/limits.h"
 #include "speechshard/pcm.h"
+#include "sphere.h"
 
 #define TINY_FILE_BYTES                                                                            \
     256U                       /* a file of at most this size that is not audio gets its own reason
@@ -43,8 +44,11 @@ static size_t sample_bytes(spsh_sample_format format)
     return format == SPSH_SAMPLE_I16 ? sizeof(int16_t) : sizeof(int32_t);
 }
 
+/* The audio in a form that is read. */
 static spsh_bytes file_of(const spsh__prepared *prepared)
 {
+    if (prepared->wrapped != NULL)
+        return (spsh_bytes){prepared->wrapped, prepared->wrapped_bytes};
     return (spsh_bytes){prepared->file, (size_t)prepared->source_bytes};
 }
 
@@ -134,8 +138,10 @@ static void use_file_as_payload(spsh__prepared *prepared)
     /* Only an Opus file may have been made from audio of another rate (FORMAT.md 3.2). */
     if (prepared->record.codec != SPSH_CODEC_OPUS)
         prepared->record.nominal_rate_hz = prepared->record.sample_rate_hz;
-    prepared->payload = prepared->file;
-    prepared->record.payload_bytes = prepared->source_bytes;
+    prepared->payload = file_of(prepared).data;
+    prepared->record.payload_bytes = file_of(prepared).size_bytes;
+    if (prepared->wrapped != NULL)
+        prepared->record.flags |= SPSH_RECORD_TRANSCODED;
 }
 
 static bool is_codec_wanted(const spsh_pack_options *options, const spsh_audio_info *info)
@@ -413,6 +419,26 @@ static const char *name_of(const spsh_ingest_item *item)
     return (const char *)item->source.data;
 }
 
+/* Make a WAV file of a source in a container that only packing reads. The hash of the source is all
+ * that is kept of it. */
+static spsh_status wrap(spsh__prepared *prepared, spsh_codec *codec, spsh_error *err)
+{
+    spsh_error cause = SPSH_ERROR_INIT;
+    const spsh_bytes file = file_of(prepared);
+    if (*codec != SPSH_CODEC_UNKNOWN || !spsh__is_sphere(file))
+        return SPSH_OK;
+    const spsh_status rc =
+        spsh__sphere_to_wav(file, &prepared->wrapped, &prepared->wrapped_bytes, &cause);
+    if (rc == SPSH_E_NO_MEMORY)
+        return SPSH_NO_MEMORY(err);
+    *codec = SPSH_CODEC_WAV;
+    if (rc != SPSH_OK)
+        judge_error(prepared, *codec, &cause);
+    else
+        spsh__pack_hash128(file, prepared->source_hash);
+    return SPSH_OK;
+}
+
 spsh_status spsh__prepare(const spsh_pack_options *options, const spsh_ingest_item *item,
                           spsh__prepared *ret_prepared, spsh_error *err)
 {
@@ -430,6 +456,9 @@ spsh_status spsh__prepare(const spsh_pack_options *options, const spsh_ingest_it
         return SPSH_OK;
     }
     spsh_codec codec = spsh_audio_sniff(prepared.file, source.size_bytes, name_of(item));
+    rc = wrap(&prepared, &codec, err);
+    if (rc != SPSH_OK || prepared.rejected)
+        goto out;
     if (options->trusts_headers && options->codec == SPSH_PACK_KEEP)
         rc = trust_headers(options, &prepared, codec, item->nominal_rate_hz, err);
     else
@@ -438,6 +467,7 @@ spsh_status spsh__prepare(const spsh_pack_options *options, const spsh_ingest_it
         rc = add_seek_points(&prepared, err);
         choose_key(options, &prepared);
     }
+out:
     if (rc != SPSH_OK) {
         spsh__prepared_free(&prepared);
         return rc;
@@ -508,6 +538,7 @@ spsh_status spsh__prepared_equal(const spsh__prepared *a, const spsh__prepared *
 void spsh__prepared_free(spsh__prepared *prepared)
 {
     free(prepared->file);
+    free(prepared->wrapped);
     free(prepared->encoded);
     free(prepared->seek_points);
     *prepared = (spsh__prepared){0};

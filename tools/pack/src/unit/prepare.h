@@ -25,7 +25,10 @@ typedef struct spsh__prepared {
     bool unverified;
     bool no_end_flag; /* SPSH_DECODE_NO_END_FLAG */
     bool kept_as_is;
-    uint8_t *file;
+    uint8_t *file;    /* source_bytes bytes */
+    uint8_t *wrapped; /* the same audio as a WAV file; NULL: file is of a codec that is read */
+    size_t wrapped_bytes;
+    uint8_t source_hash[16]; /* XXH3-128 of file; set if wrapped is */
     uint8_t *encoded;
     spsh_seek_point *seek_points;
 } spsh__prepared;

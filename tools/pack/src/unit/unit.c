@@ -13,6 +13,7 @@
 
 #include "common/file_names.h"
 #include "common/grow.h"
+#include "common/hash.h"
 #include "corpus_file.h"
 #include "plan/plan_item.h"
 #include "prepare_pipeline.h"
@@ -33,7 +34,8 @@ typedef struct placer {
     spsh__unit_state state;
     spsh__prepare_plan plan;
     spsh_shard_writer *writer; /* the shard being written, or NULL */
-    uint64_t done_items;       /* items of the whole plan, for progress */
+    spsh__builder extras; /* of the utterance being placed, if the item's are not all of them */
+    uint64_t done_items;  /* items of the whole plan, for progress */
     uint64_t done_bytes;
 } placer;
 
@@ -354,6 +356,31 @@ static bool make_utterance(placer *p, const spsh_ingest_item *item, const spsh__
     return true;
 }
 
+/* Of a source that is stored as other bytes, the hash is kept: it finds the file again. */
+static spsh_status add_source_hash(placer *p, const spsh__prepared *prepared,
+                                   spsh_utterance *utterance, spsh_error *err)
+{
+    const spsh_bytes given = utterance->extras;
+    char hex[33];
+    if (prepared->wrapped == NULL || given.size_bytes > SPSH_TEXT_BYTES_MAX - 64)
+        return SPSH_OK;
+    spsh__hex128(prepared->source_hash, hex);
+    spsh__builder_clear(&p->extras);
+    if (given.size_bytes > 2) { /* an object with a member */
+        spsh__builder_append(&p->extras, given.data, given.size_bytes - 1);
+        spsh__builder_append_text(&p->extras, ",");
+    } else {
+        spsh__builder_append_text(&p->extras, "{");
+    }
+    spsh__builder_append_text(&p->extras, "\"source_xxh3_128\":\"");
+    spsh__builder_append_text(&p->extras, hex);
+    spsh__builder_append_text(&p->extras, "\"}");
+    if (p->extras.failed)
+        return SPSH_NO_MEMORY(err);
+    utterance->extras = spsh__builder_bytes(&p->extras);
+    return SPSH_OK;
+}
+
 static void count_recording(placer *p, const spsh__prepared *prepared, bool copy)
 {
     spsh__pack_counts *counts = &p->state.counts;
@@ -444,6 +471,8 @@ static spsh_status place_job(placer *p, spsh__job_result *result, spsh_error *er
             rc = place_recording(p, result, item.recording_id, copy, &record, err);
         placed = true;
         utterance.record = record;
+        if (rc == SPSH_OK)
+            rc = add_source_hash(p, &result->prepared, &utterance, err);
         if (rc == SPSH_OK)
             rc = spsh_shard_writer_add_utterance(p->writer, &utterance, err);
         if (rc != SPSH_OK)
@@ -539,6 +568,7 @@ out:
     spsh_shard_writer_free(p.writer);
     spsh__stored_free(&p.state.stored);
     spsh__builder_free(&p.state.reject_lines);
+    spsh__builder_free(&p.extras);
     free(p.state.tallies);
     free(p.plan.jobs);
     free(items);
