@@ -56,7 +56,7 @@ def test_equals_wav(work):
         "alaw": (sphere(noise, coding="alaw", order="1", sample_bytes=1), wav(noise, tag=6, sample_bytes=1)),
         "three": (sphere(swapped(noise, 3), order="210", sample_bytes=3), wav(noise, sample_bytes=3)),
         "after": (sphere(noise, count=RATE) + b"tail", wav(noise[:2 * RATE])),
-        "no-coding": (sphere(noise).replace(b"sample_coding -s3 pcm\n", b"; no coding is here \n"), wav(noise)),
+        "no-coding": (sphere(noise).replace(b"sample_coding -s3 pcm\n", b"; there is no coding \n"), wav(noise)),
     }
     for codec in ("keep", "flac", "pcm"):
         for kind, number in (("sph", 0), ("wav", 1)):
@@ -73,6 +73,17 @@ def test_equals_wav(work):
             equal((other["extras"]["note"], len(other["extras"]["source_xxh3_128"])), ("n", 32), f"extras: {other['extras']}")
             equal(row["extras"], {"note": "n"}, "extras of a WAV file")
         equal(run("verify", "--decode", work / f"{codec}-sph/d.spsh").returncode, 0, "verify")
+
+
+def test_copies(work):
+    """A SPHERE file and a WAV file of its samples are stored as the same bytes, and once."""
+    noise = random.Random(8).randbytes(2 * RATE)
+    files = {"a.sph": sphere(noise), "b.wav": wav(noise), "c.sph": sphere(swapped(noise, 2), order="10"), "d.sph": sphere(noise)}
+    for codec in ("keep", "flac"):
+        done, rows, _ = pack(work, f"copies-{codec}", files, "--codec", codec)
+        equal(done.returncode, 0, done.stderr)
+        equal(sum(row["duplicate_of"] is None for row in rows), 1, f"{codec}: stored")
+        equal(run("verify", "--decode", work / f"copies-{codec}/d.spsh").returncode, 0, f"{codec}: verify")
 
 
 def test_damage(work):
@@ -119,4 +130,4 @@ def test_every_cut_and_flip(work):
 
 
 with tempfile.TemporaryDirectory() as folder:
-    run_tests([test_equals_wav, test_damage, test_every_cut_and_flip], pathlib.Path(folder))
+    run_tests([test_equals_wav, test_copies, test_damage, test_every_cut_and_flip], pathlib.Path(folder))

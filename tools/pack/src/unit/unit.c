@@ -189,7 +189,7 @@ static spsh_status ensure_shard(placer *p, size_t job_index, uint64_t payload_by
 /* ---- copies ---- */
 
 /* Are the two files the same, byte for byte? Most copies are, and then nothing has to be decoded.
- */
+ * Other files may be stored as the same bytes: a WAV file, and a SPHERE file of its samples. */
 static spsh_status is_same_file(placer *p, const spsh__prepared *prepared,
                                 const spsh_ingest_item *item, bool *ret_same, spsh_error *err)
 {
@@ -222,8 +222,7 @@ static spsh_status is_copy_of(placer *p, const spsh__prepared *prepared, uint64_
     spsh_status rc = take_item(&rest, &item, &sequence, err);
     if (rc == SPSH_OK)
         rc = is_same_file(p, prepared, &item, ret_same, err);
-    if (rc != SPSH_OK || *ret_same ||
-        (options->dedupe == SPSH_PACK_DEDUPE_BYTES && options->codec == SPSH_PACK_KEEP))
+    if (rc != SPSH_OK || *ret_same)
         return rc;
     rc = spsh__prepare(options, &item, &earlier, err);
     if (rc == SPSH_OK)
