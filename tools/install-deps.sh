@@ -1,8 +1,9 @@
 #!/bin/sh
 # Install the packages that a plain Debian 12 lacks to build, test, or check speechshard.
 #
-#     tools/install-deps.sh [build] [python] [test] [lint] [launch] [packages] [nightly] [wheel]
+#     tools/install-deps.sh [build] [python] [test] [lint] [launch] [ffmpeg] [packages] [nightly] [wheel]
 #                                                                       (default: build)
+# ffmpeg: with it, the build has the plug-in for pack --decoder ffmpeg, and its test runs.
 #
 # Does nothing, and needs neither root nor a network, if all packages are installed.
 set -eu
@@ -15,6 +16,7 @@ python="python3 python3-dev python3-pip python3-venv"
 test="$python fish jq locales mandoc python3-jsonschema python3-lz4 python3-numpy python3-tqdm
     python3-xxhash python3-yaml strace time zsh"
 launch="iproute2 munge slurm-wlm"
+ffmpeg="ffmpeg libavcodec-dev libavformat-dev libavutil-dev"
 lint="ccache clang clang-format clang-tidy git libclang-rt-14-dev llvm shellcheck"
 packages="debhelper dh-python lintian"
 nightly="abigail-tools debootstrap $packages"
@@ -28,11 +30,11 @@ for group in "${@:-build}"; do
     test) wanted="$wanted $test" ;;
     lint) wanted="$wanted $lint" ;;
     launch) wanted="$wanted $launch" ;;
-    packages) wanted="$wanted $packages" ;;
+        echo "install-deps.sh: '$group' is not a group; there are build, python, test, lint, launch, ffmpeg, packages, nightly, and wheel" >&2
     nightly) wanted="$wanted $nightly" ;;
     wheel) wanted="$wanted $wheel" ;;
     *)
-        echo "install-deps.sh: '$group' is not a group; there are build, python, test, lint, launch, packages, nightly, and wheel" >&2
+        echo "install-deps.sh: '$group' is not a group; there are build, python, test, lint, launch, ffmpeg, packages, nightly, and wheel" >&2
         exit 2
         ;;
     esac

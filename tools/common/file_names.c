@@ -11,7 +11,7 @@
  * reported as an unsupported codec instead of being overlooked. */
 static const char *const audio_extensions[] = {
     "wav", "flac", "mp3",  "opus", "ogg", "oga", "wave", "gsm", "m4a",  "aac", "wma", "webm", "amr",
-    "sph", "aif",  "aiff", "aifc", "au",  "snd", "caf",  "w64", "rf64", "voc", "spx", "mka",
+    "sph", "aif",  "aiff", "aifc", "au",  "snd", "caf",  "w64", "rf64", "voc", "spx", "mka", "g722",
 };
 
 static const char *const sidecar_suffixes[SPSH__SIDECAR_RANKS] = {

@@ -17,6 +17,7 @@ _speechshard()
     fi
     case $previous in
     --codec) mapfile -t COMPREPLY < <(compgen -W "keep flac pcm" -- "$current"); return ;;
+    --decoder) mapfile -t COMPREPLY < <(compgen -W "builtin ffmpeg" -- "$current"); return ;;
     --search) mapfile -t COMPREPLY < <(compgen -W "mild deep" -- "$current"); return ;;
     --keep) mapfile -t COMPREPLY < <(compgen -W "best first longest" -- "$current"); return ;;
     --contained) mapfile -t COMPREPLY < <(compgen -W "tag keep-long keep-part" -- "$current"); return ;;
@@ -60,7 +61,7 @@ _speechshard()
         ;;
     esac
     case ${COMP_WORDS[1]} in
-    pack) options="--output --layout --codec --shard-size --split --dedupe --domain --jobs --rate
+    pack) options="--output --layout --codec --decoder --shard-size --split --dedupe --domain --jobs --rate
         --order --trust-headers --wds-key --column --split-from --follow-links --strict --max-rejects --memory --json" ;;
     info) options="--devices --json" ;;
     verify) options="--decode --cached --jobs --json" ;;

@@ -1,4 +1,5 @@
 /* cmd_pack.c: `speechshard pack`. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "cli/cli.h"
@@ -95,6 +96,7 @@ typedef struct pack_arguments {
     int dedupe;     /* none, bytes, pcm; CHOICE_DEFAULT: not given */
     int order;
     int wds_key;
+    int decoder; /* 0: builtin, 1: ffmpeg */
     uint64_t rate_hz;
     uint64_t shard_bytes;
     uint64_t memory_bytes;
@@ -220,6 +222,7 @@ static int run(const spsh_cli_args *args, const pack_arguments *a, spsh_pack_opt
 {
     pack_view view = {.phase = NULL};
     spsh_pack_report *report = NULL;
+    spsh_ffmpeg *ffmpeg = NULL;
     spsh_error err = SPSH_ERROR_INIT;
 
     for (int i = 0; args->operand_count > 1 && i < args->operand_count; i++)
@@ -229,6 +232,10 @@ static int run(const spsh_cli_args *args, const pack_arguments *a, spsh_pack_opt
     options->corpora = (const char *const *)args->operands;
     options->corpus_count = (size_t)args->operand_count;
     options->user = &view;
+    if (a->decoder == 1 &&
+        spsh_ffmpeg_open(getenv("SPEECHSHARD_FFMPEG_PLUGIN"), &ffmpeg, &err) != SPSH_OK)
+        return spsh__cli_fail("--decoder ffmpeg", &err);
+    options->ffmpeg = ffmpeg;
     spsh__cli_watch_signals();
     const spsh_status status = spsh_pack(options, &report, &err);
     if (view.phase != NULL)
@@ -236,6 +243,7 @@ static int run(const spsh_cli_args *args, const pack_arguments *a, spsh_pack_opt
     const bool is_pcm = a->codec == 2 || (a->codec < 0 && a->rate_hz != 0);
     const int rc = status == SPSH_OK ? tell_result(a->output, report, is_pcm, a->json) : fail(&err);
     spsh_pack_report_free(report);
+    spsh_ffmpeg_close(ffmpeg);
     return spsh__cli_finish(rc);
 }
 
@@ -285,6 +293,10 @@ int spsh__cmd_pack(int argc, char **argv)
          "store files with equal bytes, or with equal samples, once (default: bytes with --codec "
          "keep, else pcm)",
          &a.dedupe, 0, 0},
+        {"decoder", 0, SPSH_CLI_CHOICE, "builtin|ffmpeg",
+         "ffmpeg: decode other audio (m4a, webm, wma, amr, aiff, caf, g722) with FFmpeg's "
+         "libraries, and store it as FLAC with --codec keep (default: builtin)",
+         &a.decoder, 0, 0},
         {"rate", 0, SPSH_CLI_COUNT, "HZ", "resample all audio; implies --codec pcm", &a.rate_hz,
          SPSH_PACK_RATE_HZ_MIN, SPSH_PACK_RATE_HZ_MAX},
         {"order", 0, SPSH_CLI_CHOICE, "hash|source",

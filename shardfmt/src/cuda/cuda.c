@@ -1,91 +1,20 @@
-/* cuda.c: finding and loading the plug-in. It is never unloaded: CUDA's runtime within it keeps
- * threads and handlers that outlive any caller. */
+/* cuda.c: opening the plug-in, and passing calls on to it. */
 #include "speechshard/cuda.h"
 
 #include <dlfcn.h>
-#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/base_internal.h"
+#include "base/plugin_load.h"
 #include "speechshard/cuda_plugin.h"
 #include "speechshard/options.h"
-
-enum { PATH_BYTES = 4096 };
 
 struct spsh_cuda {
     void *library;
     const spsh__cuda_plugin *plugin;
     uint32_t device_count;
 };
-
-/* ---- where it is ---- */
-
-/* Find the file that contains this code. For the main program the loader only knows the name it was
- * called by, which may be a bare name that the shell found. The kernel knows the file. */
-static bool find_self(char path[PATH_BYTES])
-{
-    static const char here = 0;
-    Dl_info info;
-    if (dladdr(&here, &info) == 0 || info.dli_fname == NULL)
-        return false;
-    if (strchr(info.dli_fname, '/') == NULL) {
-        const ssize_t length = readlink("/proc/self/exe", path, PATH_BYTES - 1);
-        path[length > 0 ? length : 0] = '\0';
-        return length > 0;
-    }
-    const int length = snprintf(path, PATH_BYTES, "%s", info.dli_fname);
-    return length > 0 && length < PATH_BYTES;
-}
-
-/* A path, relative to that file's folder; false: there is no such file. */
-static bool beside(const char *relative, char path[PATH_BYTES])
-{
-    char self[PATH_BYTES];
-    if (!find_self(self))
-        return false;
-    const char *slash = strrchr(self, '/');
-    if (slash == NULL)
-        return false;
-    const int length =
-        snprintf(path, PATH_BYTES, "%.*s%s", (int)(slash - self + 1), self, relative);
-    return length > 0 && length < PATH_BYTES && access(path, F_OK) == 0;
-}
-
-/* Into path, at most PATH_BYTES; a bare name is left to the system. The last folder is the Python
- * package of the wheel speechshard-cuda, which pip installs next to the folder of this code. */
-static const char *find(char path[PATH_BYTES])
-{
-    if (beside(SPSH_CUDA_PLUGIN_NAME, path) ||
-        beside(SPSH__LIBRARY_FOLDER "/" SPSH_CUDA_PLUGIN_NAME, path) ||
-        beside("../speechshard_cuda/" SPSH_CUDA_PLUGIN_NAME, path))
-        return path;
-    return SPSH_CUDA_PLUGIN_NAME;
-}
-
-/* Return the text of dlerror, which names the file and the cause. It is never NULL after a failure.
- */
-static const char *loader_text(void)
-{
-    const char *text = dlerror();
-    return text == NULL ? "no reason given" : text;
-}
-
-static spsh_status load(const char *path, void **ret_library, spsh_error *err)
-{
-    char found[PATH_BYTES];
-    const char *name = path != NULL ? path : find(found);
-    if (strchr(name, '/') != NULL && access(name, F_OK) != 0)
-        return SPSH_FAIL(err, SPSH_E_NOT_FOUND, "%s: the CUDA plug-in is not there", name);
-    void *library = dlopen(name, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-    if (library == NULL && strchr(name, '/') == NULL)
-        return SPSH_FAIL(err, SPSH_E_NOT_FOUND,
-                         "the CUDA plug-in was not built or not installed (%s)", loader_text());
-    if (library == NULL)
-        return SPSH_FAIL(err, SPSH_E_IO, "the CUDA plug-in cannot be loaded: %s", loader_text());
-    *ret_library = library;
-    return SPSH_OK;
-}
 
 /* ---- what it says ---- */
 
@@ -124,7 +53,7 @@ spsh_status spsh_cuda_open(const char *path, spsh_cuda **ret_cuda, spsh_error *e
     if (cuda == NULL)
         return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "cuda: %zu bytes", sizeof(*cuda));
     memset(cuda, 0, sizeof(*cuda));
-    rc = load(path, &cuda->library, err);
+    rc = spsh__plugin_load(path, SPSH_CUDA_PLUGIN_NAME, "CUDA", &cuda->library, err);
     if (rc != SPSH_OK)
         goto out;
     rc = greet(cuda, err);

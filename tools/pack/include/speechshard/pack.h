@@ -29,6 +29,7 @@
 
 #include <stdbool.h>
 
+#include "speechshard/ffmpeg.h"
 #include "speechshard/io.h"
 #include "speechshard/shard.h"
 
@@ -108,13 +109,15 @@ typedef struct spsh_pack_options {
     bool follows_links;        /* enter symbolic links to folders */
     bool has_keys_to_last_dot; /* a WebDataset key ends at the last dot; else at the first */
     bool is_strict;            /* publish nothing if a row is rejected */
+    const spsh_ffmpeg *ffmpeg; /* decodes files of kinds that audio.h does not read; they are stored
+                                  as codec, or as FLAC with KEEP; NULL: they are rejected */
 } spsh_pack_options;
 
 /* clang-format off */
 #define SPSH_PACK_OPTIONS_INIT                                                                     \
     {sizeof(spsh_pack_options), NULL, NULL, NULL, NULL, NULL, NULL, 0, NULL, NULL, NULL, NULL,     \
      NULL, 0, 0, 0, 0, 0, 0, SPSH_PACK_CODEC_DEFAULT, SPSH_PACK_DEDUPE_DEFAULT,                    \
-     false, false, false, false, false, false}
+     false, false, false, false, false, false, NULL}
 /* clang-format on */
 
 /** True if a text is "FIELD=NAME", where FIELD is audio, text, id, speaker, language, domain,

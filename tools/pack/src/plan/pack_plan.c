@@ -73,6 +73,8 @@ static bool options_json(const spsh_pack_options *options, spsh__builder *json)
 {
     member_text(json, "tool", "speechshard " SPSH_VERSION_STRING);
     member_text(json, "decoders", spsh_audio_versions());
+    if (options->ffmpeg != NULL)
+        member_text(json, "ffmpeg", spsh_ffmpeg_versions(options->ffmpeg));
     member_text(json, "codec", codec_name(options->codec));
     member_text(json, "dedupe", dedupe_name(options->dedupe));
     member_text(json, "order", options->keeps_source_order ? "source" : "hash");
@@ -120,6 +122,7 @@ void spsh__plan_command(const spsh_pack_options *options, spsh__builder *line)
     option_text(line, "--layout", options->layout_name);
     option_text(line, "--codec", codec_name(options->codec));
     option_text(line, "--dedupe", dedupe_name(options->dedupe));
+    option_text(line, "--decoder", options->ffmpeg != NULL ? "ffmpeg" : NULL);
     option_number(line, "--rate", options->rate_hz);
     option_text(line, "--order", options->keeps_source_order ? "source" : "hash");
     option_text(line, "--domain", options->domain_rule);

@@ -20,6 +20,7 @@
 #include "common/file_names.h"
 #include "common/hash.h"
 #include "corpus_file.h"
+#include "ffmpeg_wav.h"
 #include "speechshard/inside.h"
 #include "speechshard/limits.h"
 #include "speechshard/pcm.h"
@@ -77,6 +78,17 @@ static spsh_status take_pcm(void *user, const spsh_audio_info *info, const void 
     return sink->pcm->failed ? SPSH_NO_MEMORY(err) : SPSH_OK;
 }
 
+/* Tell a user of another decoder that it exists. */
+static void add_hint(const spsh_pack_options *options, const char *name, spsh__prepared *prepared)
+{
+    const spsh_bytes file = file_of(prepared);
+    const size_t used = strlen(prepared->detail);
+    if (options->ffmpeg == NULL && prepared->reason == SPSH_REJECT_UNSUPPORTED_CODEC &&
+        spsh_ffmpeg_sniff(file.data, file.size_bytes, name))
+        (void)snprintf(prepared->detail + used, sizeof(prepared->detail) - used,
+                       "; pack --decoder ffmpeg decodes it");
+}
+
 static void judge_error(spsh__prepared *prepared, spsh_codec codec, const spsh_error *cause)
 {
     spsh_reject_reason reason = SPSH_REJECT_BAD_CONTAINER;
@@ -129,7 +141,7 @@ static void fill_record(spsh__prepared *prepared, const spsh_audio_info *info, u
     record->channels = info->channels;
     record->codec = info->codec;
     record->format = info->format;
-    record->bits_per_sample = info->bits_per_sample;
+    record->bits_per_sample = prepared->is_lossy ? 0 : info->bits_per_sample;
     prepared->pcm_bytes = samples * info->channels * sample_bytes(info->format);
 }
 
@@ -299,9 +311,13 @@ static spsh_status transcode(const spsh_pack_options *options, spsh__prepared *p
     return rc;
 }
 
-static spsh_status decode_file(const spsh_pack_options *options, spsh__prepared *prepared,
+static spsh_status decode_file(const spsh_pack_options *given, spsh__prepared *prepared,
                                spsh_codec codec, uint32_t nominal_rate_hz, spsh_error *err)
 {
+    spsh_pack_options effective = *given;
+    const spsh_pack_options *options = &effective;
+    if (prepared->is_expanded && given->codec == SPSH_PACK_KEEP)
+        effective.codec = SPSH_PACK_FLAC;
     bool collect = options->codec != SPSH_PACK_KEEP;
     spsh__builder pcm = {0};
     pcm_sink sink = {collect ? &pcm : NULL, options->trusts_headers ? NULL : &prepared->level};
@@ -419,16 +435,39 @@ static const char *name_of(const spsh_ingest_item *item)
     return (const char *)item->source.data;
 }
 
+static spsh_status wrap_with_ffmpeg(const spsh_pack_options *options, const char *name,
+                                    spsh__prepared *prepared, spsh_error *err)
+{
+    spsh_decode_result result = SPSH_DECODE_RESULT_INIT;
+    spsh__ffmpeg_wav wav = {NULL, 0};
+    const spsh_status rc =
+        spsh__ffmpeg_to_wav(options->ffmpeg, file_of(prepared), name, &wav, &result, err);
+    if (rc != SPSH_OK)
+        return rc;
+    judge_decode(prepared, &result);
+    prepared->wrapped = wav.data;
+    prepared->wrapped_bytes = wav.size_bytes;
+    prepared->is_expanded = true;
+    prepared->is_lossy = result.info.bits_per_sample == 0;
+    return SPSH_OK;
+}
+
 /* Make a WAV file of a source in a container that only packing reads. The hash of the source is all
  * that is kept of it. */
-static spsh_status wrap(spsh__prepared *prepared, spsh_codec *codec, spsh_error *err)
+static spsh_status wrap(const spsh_pack_options *options, const char *name,
+                        spsh__prepared *prepared, spsh_codec *codec, spsh_error *err)
 {
     spsh_error cause = SPSH_ERROR_INIT;
     const spsh_bytes file = file_of(prepared);
-    if (*codec != SPSH_CODEC_UNKNOWN || !spsh__is_sphere(file))
+    spsh_status rc = SPSH_OK;
+    if (*codec != SPSH_CODEC_UNKNOWN)
         return SPSH_OK;
-    const spsh_status rc =
-        spsh__sphere_to_wav(file, &prepared->wrapped, &prepared->wrapped_bytes, &cause);
+    if (spsh__is_sphere(file))
+        rc = spsh__sphere_to_wav(file, &prepared->wrapped, &prepared->wrapped_bytes, &cause);
+    else if (options->ffmpeg != NULL && spsh_ffmpeg_sniff(file.data, file.size_bytes, name))
+        rc = wrap_with_ffmpeg(options, name, prepared, &cause);
+    else
+        return SPSH_OK;
     if (rc == SPSH_E_NO_MEMORY)
         return SPSH_NO_MEMORY(err);
     *codec = SPSH_CODEC_WAV;
@@ -456,13 +495,15 @@ spsh_status spsh__prepare(const spsh_pack_options *options, const spsh_ingest_it
         return SPSH_OK;
     }
     spsh_codec codec = spsh_audio_sniff(prepared.file, source.size_bytes, name_of(item));
-    rc = wrap(&prepared, &codec, err);
+    rc = wrap(options, name_of(item), &prepared, &codec, err);
     if (rc != SPSH_OK || prepared.rejected)
         goto out;
-    if (options->trusts_headers && options->codec == SPSH_PACK_KEEP)
+    if (options->trusts_headers && options->codec == SPSH_PACK_KEEP && !prepared.is_expanded)
         rc = trust_headers(options, &prepared, codec, item->nominal_rate_hz, err);
     else
         rc = decode_file(options, &prepared, codec, item->nominal_rate_hz, err);
+    if (rc == SPSH_OK && prepared.rejected)
+        add_hint(options, name_of(item), &prepared);
     if (rc == SPSH_OK && !prepared.rejected) {
         rc = add_seek_points(&prepared, err);
         choose_key(options, &prepared);

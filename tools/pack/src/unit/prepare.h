@@ -28,6 +28,8 @@ typedef struct spsh__prepared {
     uint8_t *file;    /* source_bytes bytes */
     uint8_t *wrapped; /* the same audio as a WAV file; NULL: file is of a codec that is read */
     size_t wrapped_bytes;
+    bool is_expanded;        /* wrapped comes from a codec that compresses: never stored as it is */
+    bool is_lossy;           /* it comes from a lossy codec */
     uint8_t source_hash[16]; /* XXH3-128 of file; set if wrapped is */
     uint8_t *encoded;
     spsh_seek_point *seek_points;
