@@ -102,7 +102,7 @@ static PyObject *make_temporary(void)
     return path;
 }
 
-/* As the command: next to the plan, or in a directory for temporary files. */
+/* Put the work next to the plan, or into a temporary directory, as the command does. */
 static int settle_work(dedupe_call *c)
 {
     PyObject *path = NULL;

@@ -78,7 +78,7 @@ static PyObject *check_facts(const void *of, size_t index)
     return spsh__py_facts(dict);
 }
 
-/* value, or None where it is not known. */
+/* value, or None if it is unknown. */
 static int put_known(PyObject *dict, const char *key, bool is_known, double value)
 {
     return is_known ? spsh__py_dict_real(dict, key, value)

@@ -1,7 +1,7 @@
 /* py_facts.c: reports: objects with attributes.
  *
  * They are subclasses of types.SimpleNamespace, which has a repr, equality, and pickling. Names of
- * attributes are the keys that the command prints with --json, where it has them.
+ * attributes are the keys that the command prints with --json, if it has them.
  */
 #include <string.h>
 

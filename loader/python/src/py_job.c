@@ -42,7 +42,7 @@ struct spsh__py_job {
 
 /* ---- the job's side ---- */
 
-/* NULL: the phase is the newest one, or there is no space for another. */
+/* The event to overwrite: the one of the newest phase, or a new one if there is space. */
 static event *new_event(spsh__py_job *job, const char *phase)
 {
     event *newest = job->event_count == 0 ? NULL : &job->events[job->event_count - 1];
@@ -131,7 +131,7 @@ static void stop_job(spsh__py_job *job)
     pthread_mutex_unlock(&job->mutex);
 }
 
-/* The line of a training run has its own method of a bar. */
+/* A bar takes the line of a training run by a method of its own. */
 static PyObject *call_line(const spsh__py_work *work, const event *at)
 {
     PyObject *result = NULL;

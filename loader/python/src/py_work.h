@@ -42,7 +42,7 @@ typedef struct spsh__py_function {
     const char *name;
     const spsh__py_keyword *keywords; /* positional ones first; the name of the last is NULL */
     Py_ssize_t positional_count, required_count;
-    /* A keyword that is not in the table. NULL: every such keyword is an error */
+    /* Take a keyword with a dot that is not in the table. NULL: it is an error, as without a dot */
     int (*other_fn)(PyObject *name, PyObject *value, spsh__py_work *work);
 } spsh__py_function;
 
@@ -72,9 +72,9 @@ spsh__py_keyword_fn spsh__py_take_progress, spsh__py_take_log; /* no member */
         NULL, NULL, 0, NULL, 0, 0                                                                  \
     }
 
-/* "I/N" as --part takes it. */
+/* Parse "I/N" as --part does. text: NULL is fine. */
 int spsh__py_part_parse(const char *text, uint64_t *ret_part, uint64_t *ret_count);
-/* The call as Python, for pages that show how they were made. Kept by work. */
+/* Write the call as Python, for pages that show how they were made. Kept by work. */
 const char *spsh__py_call_text(const char *function, PyObject *args, PyObject *keywords,
                                spsh__py_work *work);
 
@@ -101,7 +101,7 @@ const volatile int *spsh__py_job_stop(const spsh__py_job *job);
 
 /* ---- py_facts.c: reports ---- */
 
-/* A class of reports: attributes, a repr, equality, pickling. Added to the module. */
+/* Make a class of reports and add it to the module. */
 PyObject *spsh__py_report_class(PyObject *module, const char *name, const char *doc);
 /* Takes dict, which becomes the attributes. NULL with an exception set, also if dict is NULL. */
 PyObject *spsh__py_report(PyObject *class, PyObject *dict);
@@ -118,13 +118,13 @@ typedef struct spsh__py_fact {
     {(name_), SPSH_PY_FACT_##kind_, {offsetof(type_, member_), sizeof(((const type_ *)NULL)->member_)}}
 #define SPSH_PY_FACTS_END {NULL, SPSH_PY_FACT_NUMBER, {0, 0}}
 /* clang-format on */
-/* Members of a structure: unsigned numbers, double, bool. */
+/* Put members of a structure into dict: unsigned numbers, double, bool. */
 int spsh__py_facts_put(PyObject *dict, const void *structure, const spsh__py_fact *facts);
 int spsh__py_dict_truth(PyObject *dict, const char *key, bool value);
 int spsh__py_dict_string(PyObject *dict, const char *key, const char *value); /* NULL: None */
 int spsh__py_dict_file(PyObject *dict, const char *key, const char *path);    /* NULL: None */
 int spsh__py_dict_hex(PyObject *dict, const char *key, const uint8_t *bytes, size_t size_bytes);
-/* Elements 0 to count - 1 of something. */
+/* Make a list of the elements 0 to count - 1 of an object. */
 typedef PyObject *spsh__py_element_fn(const void *of, size_t index);
 PyObject *spsh__py_facts_list(const void *of, size_t count, spsh__py_element_fn *element_fn);
 
@@ -139,7 +139,7 @@ int spsh__py_sources_add(spsh_dedup_sources *sources, const spsh__py_texts *name
                          bool is_real);
 /* New bytes: a path without links and dots. */
 PyObject *spsh__py_real_path(const char *path);
-/* Raise. If err is about damage below one of the paths, say what lists it. */
+/* Raise err. If it is about damage below one of the paths, name the call that lists the damage. */
 void spsh__py_raise_for(const char *const *paths, size_t count, const spsh_error *err);
 void spsh__py_raise_for_sources(const spsh_dedup_sources *sources, spsh_error *err);
 PyObject *spsh__py_match_facts(const spsh_copy_match *match);
