@@ -30,7 +30,8 @@ for group in "${@:-build}"; do
     test) wanted="$wanted $test" ;;
     lint) wanted="$wanted $lint" ;;
     launch) wanted="$wanted $launch" ;;
-        echo "install-deps.sh: '$group' is not a group; there are build, python, test, lint, launch, ffmpeg, packages, nightly, and wheel" >&2
+    ffmpeg) wanted="$wanted $ffmpeg" ;;
+    packages) wanted="$wanted $packages" ;;
     nightly) wanted="$wanted $nightly" ;;
     wheel) wanted="$wanted $wheel" ;;
     *)
