@@ -584,6 +584,7 @@ spsh_status spsh__clip_header_has(const spsh__view *view, const char *path,
                                   const spsh__dialect *dialect, const char *const *columns,
                                   bool *ret_has, spsh_error *err)
 {
+    spsh__text_file file = {.fd = -1};
     spsh__row_reader *reader = NULL;
     spsh__row row;
     uint8_t head[4096];
@@ -591,10 +592,14 @@ spsh_status spsh__clip_header_has(const spsh__view *view, const char *path,
     *ret_has = false;
     if (!spsh__view_has_file(view, path))
         return SPSH_OK;
-    spsh_status rc = spsh__text_file_head(view, path, head, sizeof(head), &head_bytes, err);
+    spsh_status rc = spsh__text_file_open(view, path, &file, NULL);
+    if (rc != SPSH_OK) /* the scan reports the file if it belongs to the corpus */
+        return rc == SPSH_E_NO_MEMORY ? SPSH_NO_MEMORY(err) : SPSH_OK;
+    const spsh__text_input input = spsh__text_input_file(&file);
+    rc = input.read_at_fn(input.user, 0, head, sizeof(head), &head_bytes, err);
+    spsh__text_file_close(&file);
     if (rc != SPSH_OK || memchr(head, '\n', head_bytes) == NULL)
-        return rc == SPSH_E_NO_MEMORY ? rc : SPSH_OK; /* not a header of these tables; the scan
-                                                         reports an unreadable file */
+        return rc; /* a first line that long is not a header of these tables */
     const spsh__text_memory memory = {head, head_bytes};
     const spsh__text_input text = spsh__text_input_memory(&memory, path);
     rc = spsh__row_reader_new(&text, dialect, &reader, err);
