@@ -68,7 +68,7 @@ fi
 
 systems=0
 for suite in "$@"; do
-    case $suite in jammy | noble) components=main,universe ;; *) components=main ;; esac
+    case $suite in jammy) components=main,universe ;; *) components=main ;; esac
     unshare --mount debootstrap --variant=minbase --components=$components --include=python3,python3-venv "$suite" "$work/system" \
         >"$work/log" 2>&1 || {
         tail -n 3 "$work/log"
