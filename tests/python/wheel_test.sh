@@ -15,10 +15,10 @@ trap 'rm -rf "$work"' EXIT
 "$build/tests/make_corpus" "$work/corpus" 20
 "${SPEECHSHARD_COMMAND:?}" pack "$work/corpus" -o "$work/corpus.spsh" --quiet >"$work/log"
 cat >"$work/use.py" <<'EOF'
-import importlib.metadata, sys
+import importlib.metadata, sys, tempfile
 import speechshard
 
-dataset, prefix = sys.argv[1:]
+dataset, prefix = sys.argv[1:3]
 assert speechshard.__file__.startswith(prefix), speechshard.__file__
 assert importlib.metadata.version("speechshard") == speechshard.__version__
 files = {str(f) for f in importlib.metadata.files("speechshard")}
@@ -29,6 +29,11 @@ scripts = [e.value for e in importlib.metadata.distribution("speechshard").entry
 assert scripts == ["speechshard.__main__:main"], scripts
 loader = speechshard.Loader(dataset)
 assert sum(len(batch) for batch in loader) == len(speechshard.Dataset(dataset)) == 20
+with tempfile.TemporaryDirectory() as work:
+    assert speechshard.pack(sys.argv[3], work + "/a.spsh").packed == 20
+    assert speechshard.verify(work + "/a.spsh").ok
+    assert speechshard.dedupe(work + "/a.spsh").utterances == 20
+assert callable(speechshard.featgen) and callable(speechshard.train)
 EOF
 
 # check_command COMMAND...: the words run the command of the package, with its exit status.
@@ -102,7 +107,7 @@ EOF
     "$python" -m zipfile -e "$work"/first/*.whl "$work/site"
     cd "$work"
     export PYTHONPATH="$work/site"
-    "$python" use.py "$work/corpus.spsh" "$work/site"
+    "$python" use.py "$work/corpus.spsh" "$work/site" "$work/corpus"
 
     echo "-- the command"
     bundled=$work/site/speechshard/speechshard
@@ -146,7 +151,7 @@ cmp "$wheel" "$work"/again/*.whl
 echo "-- pip install, and use it elsewhere"
 "$python" -m pip install --no-index --quiet --disable-pip-version-check "$wheel"
 cd "$work"
-"$python" use.py "$work/corpus.spsh" "$work/venv"
+"$python" use.py "$work/corpus.spsh" "$work/venv" "$work/corpus"
 check_command "$work/venv/bin/speechshard"
 check_command "$python" -m speechshard
 module=$(find "$work/venv" -name '_speechshard.abi3.so')
