@@ -148,6 +148,23 @@ class TrainTest(unittest.TestCase):
         resumed = json.loads((work / "signaled/metrics.jsonl").read_text().splitlines()[-1])
         self.assertGreater(resumed["step"], last["step"])
 
+    def test_one_run_at_a_time(self):
+        refused = []
+
+        def progress(line, step, total):
+            try:
+                speechshard.train("tiny.yaml", "second", overrides=TINY)
+            except RuntimeError as error:
+                refused.append(str(error))
+            raise support.Stop
+
+        with self.assertRaises(support.Stop):
+            speechshard.train("tiny.yaml", "first", overrides=TINY, progress=progress)
+        self.assertEqual(len(refused), 1)
+        self.assertIn("another run", refused[0])
+        self.assertFalse((work / "second").exists())
+        self.assertGreater(speechshard.train("tiny.yaml", "third", overrides=TINY).steps, 0)
+
     def test_simulate(self):
         keywords = {"overrides": {**TINY, "train.epochs": 1}, "simulate": "learners=2,step=250ms"}
         speechshard.train("tiny.yaml", "simulated", strategy="adpsgd-random", **keywords)

@@ -8,6 +8,7 @@
 enum { SYMBOLS_MAX = 65536 };
 
 static PyObject *report_class, *vocabulary_class;
+static bool is_training; /* a process trains one run at a time; under the GIL */
 
 typedef struct train_call {
     spsh__py_work work;
@@ -221,7 +222,12 @@ static PyObject *run_training(train_call *c)
         {"config_path", "config"},
     };
     spsh_error err = SPSH_ERROR_INIT;
+    if (is_training)
+        return PyErr_Format(PyExc_RuntimeError,
+                            "this process trains another run; start a process for each");
+    is_training = true;
     const spsh_status rc = spsh__py_job_run(&c->work, run, c, &err);
+    is_training = false;
     if (PyErr_Occurred() != NULL)
         return NULL;
     if (rc == SPSH_OK)
