@@ -200,6 +200,20 @@ class DedupeTest(CopyTest):
         speechshard.dedupe(path, other)
         self.assertEqual(self.plan.read_bytes(), other.read_bytes())
 
+    def test_estimate(self):
+        path = self.fresh()
+        cost = speechshard.dedupe(path, self.plan, estimate=True)
+        seconds = sum(utterance.duration for utterance in speechshard.Dataset(path))
+        self.assertAlmostEqual(cost.train_seconds, seconds, 3)
+        self.assertAlmostEqual(cost.fingerprint_seconds, seconds, 3)
+        self.assertEqual(cost.test_seconds, 0)
+        self.assertGreater(cost.keys, 0)
+        self.assertFalse(self.plan.exists() or (path / "fingerprints").exists())
+        self.assertEqual(speechshard.dedupe(path, estimate=True).train_seconds, cost.train_seconds)
+        cost = speechshard.audit(f"{path}:train", f"{path}:test", self.work / "a", estimate=True)
+        self.assertAlmostEqual(cost.train_seconds + cost.test_seconds, seconds, 3)
+        self.assertFalse((self.work / "a").exists())
+
     def test_without_a_plan_nothing_stays(self):
         program = (
             "import sys, tempfile, os, speechshard\n"

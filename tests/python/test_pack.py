@@ -362,8 +362,7 @@ class PackTest(unittest.TestCase):
 
     def test_keywords_are_the_options_of_the_commands(self):
         elsewhere = {  # not for Python, or of another function
-            "dedupe": {"estimate"},
-            "audit": {"estimate", "check"},
+            "audit": {"check"},
             "train": {"estimate", "make_vocab", "vocab_kind", "vocab_profile", "vocab_symbols"},
         }
         names = "pack", "dedupe", "audit", "verify", "explain", "apply", "revert", "featgen", "train"

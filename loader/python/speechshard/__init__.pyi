@@ -334,6 +334,15 @@ class DedupeReport(SimpleNamespace):
     boilerplate: List[Any]
     clusters: Sequence[Any]
 
+class CostEstimate(SimpleNamespace):
+    train_seconds: float
+    test_seconds: float
+    fingerprint_seconds: float
+    fingerprint_core_seconds: float
+    fingerprint_bytes: int
+    keys: int
+    temporary_bytes: int
+
 class PlanReport(SimpleNamespace):
     overlay: str
     datasets: int
@@ -422,6 +431,7 @@ def pack(
     progress: _Progress = None,
     log: _Log = None,
 ) -> PackReport: ...
+@overload
 def dedupe(
     datasets: _Sources,
     output: Optional[_Path] = None,
@@ -439,11 +449,35 @@ def dedupe(
     work: Optional[_Path] = None,
     jobs: Optional[int] = None,
     part: Optional[str] = None,
+    estimate: Optional[Literal[False]] = False,
     progress: _Progress = None,
     log: _Log = None,
 ) -> DedupeReport: ...  # None with part, until all parts are done
+@overload
+def dedupe(
+    datasets: _Sources,
+    output: Optional[_Path] = None,
+    *,
+    html: Optional[_Path] = None,
+    search: Optional[Literal["mild", "deep"]] = "mild",
+    exact_only: Optional[bool] = False,
+    keep: Optional[Literal["best", "first", "longest"]] = "best",
+    prefer: Optional[_Sources] = None,
+    drop_from: _Texts = None,
+    contained: Optional[Literal["tag", "keep-long", "keep-part"]] = "tag",
+    speed_grid: Optional[bool] = False,
+    confirm: Optional[bool] = False,
+    memory: _Size = "4G",
+    work: Optional[_Path] = None,
+    jobs: Optional[int] = None,
+    part: Optional[str] = None,
+    estimate: Literal[True],
+    progress: _Progress = None,
+    log: _Log = None,
+) -> CostEstimate: ...
 def apply(plan: _Path, datasets: Optional[_Sources] = None) -> PlanReport: ...
 def revert(plan: _Path, datasets: Optional[_Sources] = None) -> PlanReport: ...
+@overload
 def audit(
     train: _Sources,
     test: _Sources,
@@ -456,9 +490,27 @@ def audit(
     memory: _Size = "4G",
     work: Optional[_Path] = None,
     jobs: Optional[int] = None,
+    estimate: Optional[Literal[False]] = False,
     progress: _Progress = None,
     log: _Log = None,
 ) -> AuditReport: ...
+@overload
+def audit(
+    train: _Sources,
+    test: _Sources,
+    output: _Path,
+    *,
+    fail_on: _Texts = None,
+    profile: Optional[Literal["default", "cjk", "marks"]] = "default",
+    aliases: Optional[_Path] = None,
+    speed_grid: Optional[bool] = False,
+    memory: _Size = "4G",
+    work: Optional[_Path] = None,
+    jobs: Optional[int] = None,
+    estimate: Literal[True],
+    progress: _Progress = None,
+    log: _Log = None,
+) -> CostEstimate: ...
 def explain(
     dataset: _Source,
     id: str,

@@ -13,7 +13,7 @@ typedef struct audit_call {
     spsh__py_texts train, test, fail_on;
     const char *output, *aliases, *work_path;
     int profile;
-    bool speed_grid;
+    bool speed_grid, estimate;
     uint64_t memory_bytes, jobs;
     double limits[SPSH_LEAK_COUNT];
     spsh_dedup_sources *sources;
@@ -43,6 +43,7 @@ static const spsh__py_keyword keywords[] = {
     {"memory",     spsh__py_take_size,  AT(memory_bytes), NULL,     SPSH_DEDUP_MEMORY_BYTES_MIN, 0},
     {"work",       spsh__py_take_path,  AT(work_path),    NULL,     0, 0},
     {"jobs",       spsh__py_take_count, AT(jobs),         NULL,     1, SPSH_DEDUP_THREADS_MAX},
+    {"estimate",   spsh__py_take_flag,  AT(estimate),     NULL,     0, 0},
     SPSH_PY_WORK_KEYWORDS
 };
 /* clang-format on */
@@ -299,20 +300,42 @@ static spsh_status run(void *call, spsh__py_job *job, spsh_error *err)
     return spsh_audit_run(c->sources, &c->options, &c->audit, err);
 }
 
+static PyObject *estimate(const audit_call *c)
+{
+    spsh_dedup_cost cost = SPSH_DEDUP_COST_INIT;
+    spsh_error err = SPSH_ERROR_INIT;
+    spsh_status rc = SPSH_OK;
+    Py_BEGIN_ALLOW_THREADS;
+    rc = spsh_audit_estimate(c->sources, &c->options, &cost, &err);
+    Py_END_ALLOW_THREADS;
+    if (rc == SPSH_OK)
+        return spsh__py_cost(&cost);
+    spsh__py_raise_for_sources(c->sources, &err);
+    return NULL;
+}
+
+static PyObject *find_leaks(audit_call *c)
+{
+    spsh_error err = SPSH_ERROR_INIT;
+    if (c->estimate)
+        return estimate(c);
+    const spsh_status rc = spsh__py_job_run(&c->work, run, c, &err);
+    if (PyErr_Occurred() != NULL)
+        return NULL;
+    if (rc == SPSH_OK)
+        return make_report(c);
+    spsh__py_raise_for_sources(c->sources, &err);
+    return NULL;
+}
+
 static PyObject *audit(PyObject *module, PyObject *args, PyObject *given)
 {
     (void)module;
     audit_call c = {.audit = NULL};
-    spsh_error err = SPSH_ERROR_INIT;
     PyObject *report = NULL;
     if (spsh__py_arguments_parse(&function, args, given, &c.work) == 0 && take_limits(&c) == 0 &&
-        add_sources(&c) == 0 && settle_work(&c) == 0 && fill(&c) == 0) {
-        const spsh_status rc = spsh__py_job_run(&c.work, run, &c, &err);
-        if (rc == SPSH_OK && PyErr_Occurred() == NULL)
-            report = make_report(&c);
-        else if (PyErr_Occurred() == NULL)
-            spsh__py_raise_for_sources(c.sources, &err);
-    }
+        add_sources(&c) == 0 && settle_work(&c) == 0 && fill(&c) == 0)
+        report = find_leaks(&c);
     spsh_audit_free(c.audit);
     spsh_dedup_sources_free(c.sources);
     spsh__py_arguments_clear(&c.work);
@@ -321,7 +344,8 @@ static PyObject *audit(PyObject *module, PyObject *args, PyObject *given)
 
 static char doc[] =
     "audit($module, /, train, test, output, *, fail_on=None, profile=\"default\", aliases=None, "
-    "speed_grid=False, memory=\"4G\", work=None, jobs=None, progress=None, log=None)\n"
+    "speed_grid=False, memory=\"4G\", work=None, jobs=None, estimate=False, progress=None, "
+    "log=None)\n"
     "--\n\n"
     "Find test data in the training data. Returns an AuditReport; writes a report for people to\n"
     "the folder output. No dataset changes.\n\n"
@@ -334,7 +358,9 @@ static char doc[] =
     "keywords are the options of `speechshard audit`; `speechshard audit --help` describes them.\n"
     "The report has the same bytes as the command's. report.ok is false where the command exits\n"
     "with 1: more of a test split leaks than fail_on allows. A call that was stopped resumes when\n"
-    "it is repeated.\n\n"
+    "it is repeated. With estimate=True it measures a few utterances, writes nothing, and returns "
+    "a\n"
+    "CostEstimate.\n\n"
     "help(speechshard.pack) describes progress and log.\n";
 
 static PyMethodDef methods[] = {

@@ -179,3 +179,37 @@ PyObject *spsh__py_match_facts(const spsh_copy_match *match)
         Py_CLEAR(dict);
     return spsh__py_facts(dict);
 }
+
+/* ---- estimates ---- */
+
+static PyObject *cost_class;
+
+#define COST(kind_, name_, member_) SPSH_PY_FACT(kind_, spsh_dedup_cost, name_, member_)
+PyObject *spsh__py_cost(const spsh_dedup_cost *cost)
+{
+    static const spsh__py_fact facts[] = {
+        COST(REAL, "train_seconds", train_seconds),
+        COST(REAL, "test_seconds", test_seconds),
+        COST(REAL, "fingerprint_seconds", fingerprint_seconds),
+        COST(REAL, "fingerprint_core_seconds", fingerprint_core_seconds),
+        COST(NUMBER, "fingerprint_bytes", fingerprint_bytes),
+        COST(NUMBER, "keys", key_count),
+        COST(NUMBER, "temporary_bytes", temporary_bytes),
+        SPSH_PY_FACTS_END,
+    };
+    PyObject *dict = PyDict_New();
+    if (dict != NULL && spsh__py_facts_put(dict, cost, facts) != 0)
+        Py_CLEAR(dict);
+    return spsh__py_report(cost_class, dict);
+}
+
+int spsh__py_cost_init(PyObject *module)
+{
+    cost_class = spsh__py_report_class(
+        module, "CostEstimate",
+        "Cost of a dedupe or an audit, with estimate=True: audio of both sides; audio without\n"
+        "fingerprints, the time that these take on one core, and their bytes; keys to compare; "
+        "and\n"
+        "the temporary bytes that work needs at most.");
+    return cost_class == NULL ? -1 : 0;
+}

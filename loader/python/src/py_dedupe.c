@@ -13,7 +13,7 @@ typedef struct dedupe_call {
     const char *output, *html, *drop_from, *work_path, *part;
     uint64_t memory_bytes, jobs;
     int search, keep, contained;
-    bool exact_only, speed_grid, confirm;
+    bool exact_only, speed_grid, confirm, estimate;
     PyObject *temporary; /* str: a directory of this call; or NULL */
     spsh_dedup_sources *sources;
     spsh_dedupe_options options;
@@ -58,6 +58,7 @@ static const spsh__py_keyword keywords[] = {
     {"work",       spsh__py_take_path,  AT(work_path),    NULL,       0, 0},
     {"jobs",       spsh__py_take_count, AT(jobs),         NULL,       1, SPSH_DEDUP_THREADS_MAX},
     {"part",       spsh__py_take_text,  AT(part),         NULL,       0, 0},
+    {"estimate",   spsh__py_take_flag,  AT(estimate),     NULL,       0, 0},
     SPSH_PY_WORK_KEYWORDS
 };
 /* clang-format on */
@@ -110,6 +111,8 @@ static int settle_work(dedupe_call *c)
         return 0;
     if (c->output != NULL) {
         path = PyBytes_FromFormat("%s.work", c->output);
+    } else if (c->estimate) {
+        path = PyBytes_FromString("/tmp"); /* named in messages only */
     } else {
         c->temporary = make_temporary();
         PyObject *bytes = c->temporary == NULL ? NULL : spsh__py_path(c->temporary);
@@ -292,9 +295,25 @@ static spsh_status run(void *call, spsh__py_job *job, spsh_error *err)
     return rc;
 }
 
+static PyObject *estimate(const dedupe_call *c)
+{
+    spsh_dedup_cost cost = SPSH_DEDUP_COST_INIT;
+    spsh_error err = SPSH_ERROR_INIT;
+    spsh_status rc = SPSH_OK;
+    Py_BEGIN_ALLOW_THREADS;
+    rc = spsh_dedupe_estimate(c->sources, &c->options, &cost, &err);
+    Py_END_ALLOW_THREADS;
+    if (rc == SPSH_OK)
+        return spsh__py_cost(&cost);
+    spsh__py_raise_for_sources(c->sources, &err);
+    return NULL;
+}
+
 static PyObject *find_copies(dedupe_call *c)
 {
     spsh_error err = SPSH_ERROR_INIT;
+    if (c->estimate)
+        return estimate(c);
     const spsh_status rc = spsh__py_job_run(&c->work, run, c, &err);
     if (PyErr_Occurred() != NULL)
         return NULL;
@@ -342,7 +361,8 @@ static PyObject *dedupe(PyObject *module, PyObject *args, PyObject *given)
 static char doc[] =
     "dedupe($module, /, datasets, output=None, *, html=None, search=\"mild\", exact_only=False, "
     "keep=\"best\", prefer=None, drop_from=None, contained=\"tag\", speed_grid=False, "
-    "confirm=False, memory=\"4G\", work=None, jobs=None, part=None, progress=None, log=None)\n"
+    "confirm=False, memory=\"4G\", work=None, jobs=None, part=None, estimate=False, progress=None, "
+    "log=None)\n"
     "--\n\n"
     "Find copies in one dataset or across several. Returns a DedupeReport.\n\n"
     "    report = speechshard.dedupe([\"a.spsh\", \"b.spsh:train\"], \"plan.jsonl\")\n"
@@ -355,7 +375,9 @@ static char doc[] =
     "plan, as JSON lines. None: only report. The keywords are the options of `speechshard\n"
     "dedupe`; `speechshard dedupe --help` describes them. The plan has the same bytes as the\n"
     "command's. A call that was stopped resumes when it is repeated with the same output or work.\n"
-    "With part=\"I/N\", the call returns None unless it completes the last part.\n\n"
+    "With part=\"I/N\", the call returns None unless it completes the last part. With "
+    "estimate=True\n"
+    "it measures a few utterances, writes nothing, and returns a CostEstimate.\n\n"
     "help(speechshard.pack) describes progress and log.\n";
 
 static PyMethodDef methods[] = {
@@ -370,7 +392,8 @@ int spsh__py_dedupe_init(PyObject *module)
         "Copies that speechshard.dedupe found. matches counts pairs by kind and evidence (tier),\n"
         "members counts utterances by decision, drop has the sums of each tier. clusters is a\n"
         "sequence that reads the datasets on demand.");
-    return report_class == NULL || spsh__py_clusters_init(module) != 0
+    return report_class == NULL || spsh__py_clusters_init(module) != 0 ||
+                   spsh__py_cost_init(module) != 0
                ? -1
                : PyModule_AddFunctions(module, methods);
 }

@@ -133,6 +133,7 @@ PyObject *spsh__py_facts_list(const void *of, size_t count, spsh__py_element_fn 
 typedef struct spsh_dedup_sources spsh_dedup_sources;
 typedef struct spsh_dedupe_result spsh_dedupe_result;
 typedef struct spsh_copy_match spsh_copy_match;
+typedef struct spsh_dedup_cost spsh_dedup_cost;
 
 /* Add "DATASET:SPLITS" texts. is_real: paths without links and dots. -1 with an exception set. */
 int spsh__py_sources_add(spsh_dedup_sources *sources, const spsh__py_texts *names, bool is_test,
@@ -143,6 +144,9 @@ PyObject *spsh__py_real_path(const char *path);
 void spsh__py_raise_for(const char *const *paths, size_t count, const spsh_error *err);
 void spsh__py_raise_for_sources(const spsh_dedup_sources *sources, spsh_error *err);
 PyObject *spsh__py_match_facts(const spsh_copy_match *match);
+int spsh__py_cost_init(PyObject *module);
+/* A CostEstimate. */
+PyObject *spsh__py_cost(const spsh_dedup_cost *cost);
 
 /* ---- py_clusters.c ---- */
 
