@@ -116,7 +116,7 @@ static spsh_status read_header(spsh_bytes file, sphere *s, spsh_error *err)
 {
     *s = (sphere){ABSENT, ABSENT, ABSENT, ABSENT, "", "", "", 0};
     spsh_status rc = read_size(file, s, err);
-    size_t at = 2 * MAGIC_BYTES;
+    size_t at = (size_t)2 * MAGIC_BYTES;
     while (rc == SPSH_OK && at < s->header_bytes) {
         const uint8_t *end = memchr(file.data + at, '\n', s->header_bytes - at);
         if (end == NULL)
@@ -150,9 +150,10 @@ static spsh_status choose_form(const sphere *s, spsh__wav_form *form, spsh_error
     if (s->channels == 0 || s->channels > SPSH_CHANNELS_MAX)
         return SPSH_FAIL(err, s->channels == ABSENT ? SPSH_E_AUDIO : SPSH_E_LIMIT,
                          "SPHERE: no channel_count from 1 to %d", (int)SPSH_CHANNELS_MAX);
-    if (s->rate_hz == ABSENT || s->rate_hz > SPSH_SAMPLE_RATE_HZ_MAX)
+    if (s->rate_hz < SPSH_SAMPLE_RATE_HZ_MIN || s->rate_hz > SPSH_SAMPLE_RATE_HZ_MAX)
         return SPSH_FAIL(err, s->rate_hz == ABSENT ? SPSH_E_AUDIO : SPSH_E_LIMIT,
-                         "SPHERE: no sample_rate up to %d", (int)SPSH_SAMPLE_RATE_HZ_MAX);
+                         "SPHERE: no sample_rate from %d to %d", (int)SPSH_SAMPLE_RATE_HZ_MIN,
+                         (int)SPSH_SAMPLE_RATE_HZ_MAX);
     const uint64_t bytes = s->sample_bytes == ABSENT && !is_pcm ? 1 : s->sample_bytes;
     *form = (spsh__wav_form){SPSH__WAV_TAG_INTEGER, (uint16_t)(8 * (bytes & 7)),
                              (uint16_t)s->channels, (uint32_t)s->rate_hz};
