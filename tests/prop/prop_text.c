@@ -4,9 +4,9 @@
  */
 #include <pthread.h>
 
+#include "common/edit_distance.h"
 #include "common/file_names.h"
 #include "spsh_test.h"
-#include "common/edit_distance.h"
 #include "text/minhash.h"
 #include "text/text_cover.h"
 #include "text/text_index.h"

@@ -228,14 +228,14 @@ static int run(const spsh_cli_args *args, const pack_arguments *a, spsh_pack_opt
     for (int i = 0; args->operand_count > 1 && i < args->operand_count; i++)
         if (strcmp(args->operands[i], "-") == 0)
             return spsh__cli_usage("pack", "\"-\" is packed by itself");
-    fill(a, options);
-    options->corpora = (const char *const *)args->operands;
-    options->corpus_count = (size_t)args->operand_count;
-    options->user = &view;
     if (a->decoder == 1 &&
         spsh_ffmpeg_open(getenv("SPEECHSHARD_FFMPEG_PLUGIN"), &ffmpeg, &err) != SPSH_OK)
         return spsh__cli_fail("--decoder ffmpeg", &err);
+    fill(a, options);
+    options->corpora = (const char *const *)args->operands;
+    options->corpus_count = (size_t)args->operand_count;
     options->ffmpeg = ffmpeg;
+    options->user = &view;
     spsh__cli_watch_signals();
     const spsh_status status = spsh_pack(options, &report, &err);
     if (view.phase != NULL)
@@ -294,8 +294,8 @@ int spsh__cmd_pack(int argc, char **argv)
          "keep, else pcm)",
          &a.dedupe, 0, 0},
         {"decoder", 0, SPSH_CLI_CHOICE, "builtin|ffmpeg",
-         "ffmpeg: decode other audio (m4a, webm, wma, amr, aiff, caf, g722) with FFmpeg's "
-         "libraries, and store it as FLAC with --codec keep (default: builtin)",
+         "ffmpeg: also decode m4a, webm, wma, amr, aiff, caf, ... with a plug-in (default: "
+         "builtin)",
          &a.decoder, 0, 0},
         {"rate", 0, SPSH_CLI_COUNT, "HZ", "resample all audio; implies --codec pcm", &a.rate_hz,
          SPSH_PACK_RATE_HZ_MIN, SPSH_PACK_RATE_HZ_MAX},
@@ -346,7 +346,6 @@ int spsh__cmd_pack(int argc, char **argv)
                                       examples,
                                       options};
     spsh_cli_args args;
-
     const int rc = spsh__cli_parse(&command, argc, argv, &args);
     return rc != SPSH_CLI_RUN ? rc : start(&a, &args);
 }

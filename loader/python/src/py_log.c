@@ -9,7 +9,13 @@
 
 #include "py_binding.h"
 
-enum { MESSAGES_MAX = 1000, LEVEL_ERROR = 40, LEVEL_WARNING = 30, LEVEL_INFO = 20, LEVEL_DEBUG = 10 };
+enum {
+    MESSAGES_MAX = 1000,
+    LEVEL_ERROR = 40,
+    LEVEL_WARNING = 30,
+    LEVEL_INFO = 20,
+    LEVEL_DEBUG = 10
+};
 
 typedef struct message {
     struct message *next;

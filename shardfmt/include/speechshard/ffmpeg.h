@@ -5,7 +5,7 @@
  *     spsh_ffmpeg *ffmpeg = NULL;
  *     if (spsh_ffmpeg_open(NULL, &ffmpeg, &err) != SPSH_OK)
  *         fprintf(stderr, "%s\n", err.message);       // states why
- *     rc = spsh_ffmpeg_decode(ffmpeg, file, "a.m4a", 0, sink, user, &result, &err);
+ *     rc = spsh_ffmpeg_decode(ffmpeg, file, "a.m4a", sink, user, &result, &err);
  *     spsh_ffmpeg_close(ffmpeg);
  */
 #ifndef SPEECHSHARD_FFMPEG_H
@@ -48,19 +48,17 @@ SPSH_API bool spsh_ffmpeg_sniff(const void *head, size_t head_bytes, const char 
  * AIFF, CAF, ADTS AAC, and G.722, with one audio stream. Lossy codecs become int16 by the rule of
  * docs/format-audio.md.
  *
- * @param name           file name, for G.722, which has no magic number; may be NULL
- * @param pcm_bytes_max  0: SPSH_PCM_BYTES_MAX; more is SPSH_E_LIMIT
- * @param sink           may be NULL: only count
- * @param ret_result     struct_size is set by the caller; written on success only. Success includes
- *                       every verdict. info.codec is SPSH_CODEC_UNKNOWN; there is no pcm_hash
- * @return SPSH_OK; SPSH_E_AUDIO, SPSH_E_UNSUPPORTED, SPSH_E_TRUNCATED, SPSH_E_LIMIT,
- *         SPSH_E_NO_MEMORY, or the sink's status. Thread-safe. Limits memory and work for hostile
+ * @param name        file name, for G.722, which has no magic number; may be NULL
+ * @param sink        may be NULL: only count
+ * @param ret_result  struct_size is set by the caller; written on success only. Success includes every
+ *                    verdict. info.codec is SPSH_CODEC_UNKNOWN; there is no pcm_hash
+ * @return SPSH_OK; SPSH_E_AUDIO; SPSH_E_UNSUPPORTED; SPSH_E_LIMIT: more than SPSH_PCM_BYTES_MAX;
+ *         SPSH_E_NO_MEMORY; or the sink's status. Thread-safe. Limits memory and work for hostile
  *         input, but FFmpeg's libraries run in the process.
  */
 SPSH_API SPSH_NODISCARD spsh_status spsh_ffmpeg_decode(const spsh_ffmpeg *ffmpeg, spsh_bytes file,
-                                                       const char *name, uint64_t pcm_bytes_max,
-                                                       spsh_pcm_sink_fn sink, void *user,
-                                                       spsh_decode_result *ret_result,
+                                                       const char *name, spsh_pcm_sink_fn sink,
+                                                       void *user, spsh_decode_result *ret_result,
                                                        spsh_error *err);
 
 #ifdef __cplusplus

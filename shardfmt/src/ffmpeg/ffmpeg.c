@@ -110,8 +110,8 @@ const char *spsh_ffmpeg_versions(const spsh_ffmpeg *ffmpeg)
 }
 
 spsh_status spsh_ffmpeg_decode(const spsh_ffmpeg *ffmpeg, spsh_bytes file, const char *name,
-                               uint64_t pcm_bytes_max, spsh_pcm_sink_fn sink, void *user,
-                               spsh_decode_result *ret_result, spsh_error *err)
+                               spsh_pcm_sink_fn sink, void *user, spsh_decode_result *ret_result,
+                               spsh_error *err)
 {
     spsh_decode_result result = SPSH_DECODE_RESULT_INIT;
     const char *demuxer = choose_demuxer(file.data, file.size_bytes, name);
@@ -120,8 +120,7 @@ spsh_status spsh_ffmpeg_decode(const spsh_ffmpeg *ffmpeg, spsh_bytes file, const
         return rc;
     if (demuxer == NULL)
         return SPSH_FAIL(err, SPSH_E_UNSUPPORTED, "not of a kind that the FFmpeg plug-in reads");
-    const spsh__ffmpeg_job job = {
-        file, demuxer, pcm_bytes_max == 0 ? SPSH_PCM_BYTES_MAX : pcm_bytes_max, sink, user};
+    const spsh__ffmpeg_job job = {file, demuxer, SPSH_PCM_BYTES_MAX, sink, user};
     rc = ffmpeg->plugin->decode_fn(&job, &result, err);
     if (rc == SPSH_OK)
         spsh_result_give(ret_result, &result, sizeof(result));

@@ -54,7 +54,7 @@ static bool walk_adts(spsh_bytes file, spsh__claim *c)
             return true;
         }
         c->rate_hz = rates[h[2] >> 2 & 15];
-        c->samples += ADTS_SAMPLES * (1U + (h[6] & 3));
+        c->samples += (uint64_t)ADTS_SAMPLES * (1U + (h[6] & 3));
         at += size;
     }
     return true;

@@ -53,8 +53,7 @@ spsh_status spsh__ffmpeg_to_wav(const spsh_ffmpeg *ffmpeg, spsh_bytes file, cons
     static const uint8_t head[SPSH__WAV_HEAD_BYTES] = {0};
     spsh__builder wav = {0};
     spsh__builder_append(&wav, head, sizeof(head));
-    const spsh_status rc =
-        spsh_ffmpeg_decode(ffmpeg, file, name, 0, take_pcm, &wav, ret_result, err);
+    const spsh_status rc = spsh_ffmpeg_decode(ffmpeg, file, name, take_pcm, &wav, ret_result, err);
     if (rc != SPSH_OK || wav.failed) {
         spsh__builder_free(&wav);
         return rc != SPSH_OK ? rc : SPSH_NO_MEMORY(err);
