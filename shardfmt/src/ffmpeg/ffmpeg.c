@@ -13,6 +13,8 @@
 #include "speechshard/limits.h"
 #include "speechshard/options.h"
 
+enum { HEAD_BYTES = 4096 };
+
 struct spsh_ffmpeg {
     void *library;
     const spsh__ffmpeg_plugin *plugin;
@@ -40,8 +42,19 @@ static bool ends_with(const char *name, const char *extension)
     return size > strlen(extension) && strcasecmp(name + size - strlen(extension), extension) == 0;
 }
 
+/* SPHERE that is not compressed needs no FFmpeg. Its header, which may name shorten, is text. */
+static bool is_shortened_sphere(const uint8_t *head, size_t head_bytes)
+{
+    static const char coding[] = "pcm,embedded-shorten";
+    const size_t searched = head_bytes < HEAD_BYTES ? head_bytes : HEAD_BYTES;
+    return head_bytes >= 8 && memcmp(head, "NIST_1A\n", 8) == 0 &&
+           memmem(head, searched, coding, sizeof(coding) - 1) != NULL;
+}
+
 static const char *choose_demuxer(const uint8_t *head, size_t head_bytes, const char *name)
 {
+    if (is_shortened_sphere(head, head_bytes))
+        return "nistsphere";
     for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
         if (head_bytes >= kinds[i].offset + kinds[i].size &&
             memcmp(head + kinds[i].offset, kinds[i].magic, kinds[i].size) == 0)

@@ -37,7 +37,7 @@ enum {
 static const char codecs[] =
     "aac,alac,opus,vorbis,mp3,mp3float,flac,wmav1,wmav2,wmapro,wmalossless,wmavoice,amrnb,amrwb,"
     "g722,adpcm_g722,pcm_s8,pcm_u8,pcm_s16le,pcm_s16be,pcm_s24le,pcm_s24be,pcm_s32le,pcm_s32be,"
-    "pcm_f32le,pcm_f32be,pcm_f64le,pcm_f64be,pcm_alaw,pcm_mulaw";
+    "pcm_f32le,pcm_f32be,pcm_f64le,pcm_f64be,pcm_alaw,pcm_mulaw,shorten";
 
 typedef union scratch {
     int16_t i16[SCRATCH_VALUES];

@@ -462,10 +462,10 @@ static spsh_status wrap(const spsh_pack_options *options, const char *name,
     spsh_status rc = SPSH_OK;
     if (*codec != SPSH_CODEC_UNKNOWN)
         return SPSH_OK;
-    if (spsh__is_sphere(file))
-        rc = spsh__sphere_to_wav(file, &prepared->wrapped, &prepared->wrapped_bytes, &cause);
-    else if (options->ffmpeg != NULL && spsh_ffmpeg_sniff(file.data, file.size_bytes, name))
+    if (options->ffmpeg != NULL && spsh_ffmpeg_sniff(file.data, file.size_bytes, name))
         rc = wrap_with_ffmpeg(options, name, prepared, &cause);
+    else if (spsh__is_sphere(file))
+        rc = spsh__sphere_to_wav(file, &prepared->wrapped, &prepared->wrapped_bytes, &cause);
     else
         return SPSH_OK;
     if (rc == SPSH_E_NO_MEMORY)
@@ -502,13 +502,13 @@ spsh_status spsh__prepare(const spsh_pack_options *options, const spsh_ingest_it
         rc = trust_headers(options, &prepared, codec, item->nominal_rate_hz, err);
     else
         rc = decode_file(options, &prepared, codec, item->nominal_rate_hz, err);
-    if (rc == SPSH_OK && prepared.rejected)
-        add_hint(options, name_of(item), &prepared);
     if (rc == SPSH_OK && !prepared.rejected) {
         rc = add_seek_points(&prepared, err);
         choose_key(options, &prepared);
     }
 out:
+    if (prepared.rejected)
+        add_hint(options, name_of(item), &prepared);
     if (rc != SPSH_OK) {
         spsh__prepared_free(&prepared);
         return rc;
