@@ -1,5 +1,6 @@
 #!/bin/sh
-# From an empty machine to packed speech, on a plain Debian 12: about two minutes on two cores.
+# From an empty machine to packed speech, on a plain Debian 12: less than two minutes on two idle cores, apart from
+# downloads.
 #
 #     tools/quickstart.sh            build, fetch recordings, pack them, find copies, load batches
 #     tools/quickstart.sh --train    the same, then train a small speech recognizer, and try it
@@ -121,7 +122,7 @@ show "$speechshard" info "$dataset"
 
 say "5. Which recordings are copies of others"
 show "$speechshard" dedupe "$dataset" -o "$work/plan.jsonl" --html "$work/plan.html"
-echo "Nothing is removed yet. $work/plan.html shows the copies."
+echo "$work/plan.html shows the copies, with sound waves to compare."
 
 say "6. The first two batches, as a training program gets them"
 show build/release/recipes/quickstart/first_batches "$dataset" 2

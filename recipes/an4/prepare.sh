@@ -3,14 +3,12 @@
 # transcripts) to a corpus that `speechshard pack` reads:
 #
 #     CORPUS/metadata.tsv    path, id, text, speaker, split, domain, language
-#     CORPUS/wav/            the unchanged samples, each with the header of a WAV file
+#     CORPUS/wav/            the unchanged SPHERE files
 #
 # Splits: `test` as in the archive; `dev`: all utterances of every tenth speaker of the training list,
 # sorted by name; `train`: all others.
 set -eu
 export LC_ALL=C
-# shellcheck source=recipes/wav.sh
-. "$(dirname "$0")/../wav.sh"
 
 if [ $# -ne 2 ] || [ ! -e "$1/etc/an4_train.transcription" ]; then
     echo "usage: prepare.sh AN4 CORPUS (the folder an4 of the archive; a new one)" >&2
@@ -19,39 +17,6 @@ fi
 an4=$1
 corpus=$2
 mkdir -p "$corpus/wav"
-
-fail() {
-    echo "prepare.sh: $*" >&2
-    exit 1
-}
-
-# field HEAD NAME DEFAULT: a field of a SPHERE head, lines of `name -type value`.
-field() {
-    value=$(printf '%s\n' "$1" | awk -v name="$2" '$1 == name { print $3; exit }')
-    printf '%s' "${value:-$3}"
-}
-
-# to_wav FROM TO. A SPHERE file is a head of text, padded to the length that its second line says,
-# and samples.
-to_wav() {
-    head=$(head -c 1024 "$1" | tr -d '\000')
-    [ "$(printf '%s\n' "$head" | head -n 1)" = NIST_1A ] || fail "$1: no SPHERE file"
-    head_bytes=$(printf '%s\n' "$head" | awk 'NR == 2 { print $1 + 0 }')
-    coding=$(field "$head" sample_coding pcm)
-    rate=$(field "$head" sample_rate 0)
-    [ "$coding" = pcm ] || fail "$1: samples are '$coding', not plain PCM: convert it first (sph2pipe, sox)"
-    shape=$(field "$head" channel_count 1)x$(field "$head" sample_n_bytes 2)
-    [ "$shape" = 1x2 ] || fail "$1: $shape channels and bytes a sample, not 1x2"
-    [ "$rate" -gt 0 ] || fail "$1: no sample rate"
-    bytes=$(($(wc -c <"$1") - head_bytes))
-    swab=
-    [ "$(field "$head" sample_byte_format 01)" = 01 ] || swab=conv=swab
-    {
-        wav_head "$bytes" "$rate"
-        # shellcheck disable=SC2086
-        tail -c +$((head_bytes + 1)) "$1" | dd bs=65536 iflag=fullblock status=none $swab
-    } >"$2"
-}
 
 # Print one line per utterance: split, folder/speaker/id, text. Removes <s>, </s>, and similar tags.
 utterances() {
@@ -82,7 +47,7 @@ plan=$corpus/utterances.txt
 utterances >"$plan" || exit 1
 tab=$(printf '\t')
 while IFS="$tab" read -r _ path _; do
-    to_wav "$an4/wav/$path.sph" "$corpus/wav/${path##*/}.wav"
+    cp "$an4/wav/$path.sph" "$corpus/wav/"
 done <"$plan"
 
 # Twice: speakers of training in order of their names, then the utterances.
@@ -104,6 +69,6 @@ awk -F '\t' -v OFS='\t' '
     }
     {
         split_name = $1 == "train" && part[n - 1] in is_dev ? "dev" : $1
-        print "wav/" part[n] ".wav", part[n], $3, "an4/" part[n - 1], split_name, "an4", "en"
+        print "wav/" part[n] ".sph", part[n], $3, "an4/" part[n - 1], split_name, "an4", "en"
     }' "$plan" "$plan" >"$corpus/metadata.tsv"
 rm "$plan"
