@@ -1,11 +1,11 @@
-/* py_dedupe.c: speechshard.dedupe, over dedup.h. */
+/* py_dedupe.c: speechshard.dedupe, and apply and revert for its plans, over dedup.h. */
 #include <stdio.h>
 #include <string.h>
 
 #include "py_work.h"
 #include "speechshard/dedup.h"
 
-static PyObject *report_class;
+static PyObject *report_class, *plan_class;
 
 typedef struct dedupe_call {
     spsh__py_work work;
@@ -380,8 +380,89 @@ static char doc[] =
     "it measures a few utterances, writes nothing, and returns a CostEstimate.\n\n"
     "help(speechshard.pack) describes progress and log.\n";
 
+/* ---- plans ---- */
+
+typedef struct plan_call {
+    spsh__py_work work;
+    const char *plan;
+    spsh__py_texts datasets;
+} plan_call;
+
+typedef spsh_status plan_fn(const char *plan_path, const spsh_copy_plan_options *options,
+                            spsh_copy_plan_facts *ret_facts, spsh_error *err);
+
+/* clang-format off */
+static const spsh__py_keyword plan_keywords[] = {
+    {"plan",     spsh__py_take_path,  offsetof(plan_call, plan),     NULL, 0, 0},
+    {"datasets", spsh__py_take_paths, offsetof(plan_call, datasets), NULL, 0, 0},
+    {NULL,       NULL,                0,                             NULL, 0, 0}
+};
+/* clang-format on */
+
+#define PLAN_FACT(kind_, name_, member_) SPSH_PY_FACT(kind_, spsh_copy_plan_facts, name_, member_)
+static PyObject *make_plan_report(const spsh_copy_plan_facts *found)
+{
+    static const spsh__py_fact facts[] = {
+        PLAN_FACT(NUMBER, "datasets", dataset_count),
+        PLAN_FACT(NUMBER, "changed", changed_count),
+        PLAN_FACT(NUMBER, "utterances", utterance_count),
+        SPSH_PY_FACTS_END,
+    };
+    PyObject *dict = PyDict_New();
+    if (dict != NULL && (spsh__py_dict_string(dict, "overlay", found->overlay) != 0 ||
+                         spsh__py_facts_put(dict, found, facts) != 0))
+        Py_CLEAR(dict);
+    return spsh__py_report(plan_class, dict);
+}
+
+static PyObject *change(const char *name, plan_fn *change_fn, PyObject *args, PyObject *given)
+{
+    const spsh__py_function named = {name, plan_keywords, 2, 1, NULL};
+    plan_call c = {.plan = NULL};
+    spsh_copy_plan_options options = SPSH_COPY_PLAN_OPTIONS_INIT;
+    spsh_copy_plan_facts facts = SPSH_COPY_PLAN_FACTS_INIT;
+    spsh_error err = SPSH_ERROR_INIT;
+    PyObject *report = NULL;
+    if (spsh__py_arguments_parse(&named, args, given, &c.work) == 0) {
+        spsh_status rc = SPSH_OK;
+        options.datasets = c.datasets.items;
+        options.dataset_count = c.datasets.count;
+        Py_BEGIN_ALLOW_THREADS;
+        rc = change_fn(c.plan, &options, &facts, &err);
+        Py_END_ALLOW_THREADS;
+        report = rc == SPSH_OK ? make_plan_report(&facts) : spsh__py_raise(&err);
+    }
+    spsh__py_arguments_clear(&c.work);
+    return report;
+}
+
+static PyObject *apply(PyObject *module, PyObject *args, PyObject *given)
+{
+    (void)module;
+    return change("apply", spsh_copy_plan_apply, args, given);
+}
+
+static PyObject *revert(PyObject *module, PyObject *args, PyObject *given)
+{
+    (void)module;
+    return change("revert", spsh_copy_plan_revert, args, given);
+}
+
+/* ---- the module ---- */
+
 static PyMethodDef methods[] = {
     {"dedupe", SPSH_PY_KEYWORDS(dedupe), METH_VARARGS | METH_KEYWORDS, doc },
+    {"apply",  SPSH_PY_KEYWORDS(apply),  METH_VARARGS | METH_KEYWORDS,
+     "apply($module, /, plan, datasets=None)\n--\n\n"
+     "Skip the utterances that a plan of dedupe drops: each dataset of the plan gets an overlay.\n"
+     "Datasets do not change otherwise, and revert(plan) undoes it. datasets: new paths of "
+     "datasets\n"
+     "that were moved. An open Dataset or Loader keeps its view until it is opened again.\n\n"
+     "Returns a PlanReport."                                               },
+    {"revert", SPSH_PY_KEYWORDS(revert), METH_VARARGS | METH_KEYWORDS,
+     "revert($module, /, plan, datasets=None)\n--\n\n"
+     "Undo apply(plan): remove the plan's overlay from each dataset. Later overlays stay.\n\n"
+     "Returns a PlanReport."                                               },
     {NULL,     NULL,                     0,                            NULL},
 };
 
@@ -392,7 +473,11 @@ int spsh__py_dedupe_init(PyObject *module)
         "Copies that speechshard.dedupe found. matches counts pairs by kind and evidence (tier),\n"
         "members counts utterances by decision, drop has the sums of each tier. clusters is a\n"
         "sequence that reads the datasets on demand.");
-    return report_class == NULL || spsh__py_clusters_init(module) != 0 ||
+    plan_class = spsh__py_report_class(
+        module, "PlanReport",
+        "Outcome of speechshard.apply and revert: the overlay's name, datasets with something to\n"
+        "drop, datasets that the call changed, and utterances that the plan drops.");
+    return report_class == NULL || plan_class == NULL || spsh__py_clusters_init(module) != 0 ||
                    spsh__py_cost_init(module) != 0
                ? -1
                : PyModule_AddFunctions(module, methods);

@@ -39,9 +39,9 @@ PyMODINIT_FUNC PyInit__speechshard(void)
         spsh__py_dataset_init(module) == 0 && spsh__py_utterance_init(module) == 0 &&
         spsh__py_batch_init(module) == 0 && spsh__py_loader_init(module) == 0 &&
         spsh__py_featgen_init(module) == 0 && spsh__py_pack_init(module) == 0 &&
-        spsh__py_dedupe_init(module) == 0 && spsh__py_plan_init(module) == 0 &&
-        spsh__py_audit_init(module) == 0 && spsh__py_explain_init(module) == 0 &&
-        spsh__py_verify_init(module) == 0 && spsh__py_train_init(module) == 0 &&
+        spsh__py_dedupe_init(module) == 0 && spsh__py_audit_init(module) == 0 &&
+        spsh__py_explain_init(module) == 0 && spsh__py_verify_init(module) == 0 &&
+        spsh__py_train_init(module) == 0 &&
         PyModule_AddStringConstant(module, "__version__", spsh_version()) == 0)
         return module;
     Py_DECREF(module);

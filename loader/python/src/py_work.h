@@ -3,7 +3,7 @@
  *
  * Each of them reads its arguments with a table of keywords (py_keywords.c) into a structure that
  * begins with a spsh__py_work, calls the C library in a thread of its own (py_job.c), and returns a
- * report: an object with attributes (py_facts.c).
+ * report: an object with attributes (py_convert.c).
  */
 #ifndef SPSH_PY_WORK_H
 #define SPSH_PY_WORK_H
@@ -99,7 +99,7 @@ void spsh__py_job_log(void *user, spsh_log_level level, const char *text);
 void spsh__py_job_line(void *user, uint64_t step, const char *line);
 const volatile int *spsh__py_job_stop(const spsh__py_job *job);
 
-/* ---- py_facts.c: reports ---- */
+/* ---- py_convert.c: reports ---- */
 
 /* Make a class of reports and add it to the module. */
 PyObject *spsh__py_report_class(PyObject *module, const char *name, const char *doc);
@@ -158,7 +158,6 @@ PyObject *spsh__py_clusters_new(spsh_dedupe_result *result);
 
 int spsh__py_pack_init(PyObject *module);
 int spsh__py_dedupe_init(PyObject *module);
-int spsh__py_plan_init(PyObject *module);
 int spsh__py_audit_init(PyObject *module);
 int spsh__py_explain_init(PyObject *module);
 int spsh__py_verify_init(PyObject *module);
