@@ -70,7 +70,7 @@ printf 'RIFF    WAVEfmt ' >"$work/speech.wav"
 printf 'path\ttext\n' >"$work/table.tsv"
 mkdir "$work/folder" "$work/run"
 touch "$work/run/metrics.jsonl"
-for name in info ls plan; do
+for name in info ls plan verify; do
     run "$name" "$work/speech.wav"
     want_status 1
     want_empty

@@ -2,6 +2,7 @@
  * checks. */
 #include <inttypes.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "cli/cli.h"
 #include "commands.h"
@@ -126,10 +127,30 @@ static int on_leftover(void *user, const char *name)
     return r->failed;
 }
 
+/* True if the path is a file of another program, which err then describes. A file with our
+ * extension is checked whatever it begins with: the damage may be there. */
+static bool is_foreign(const char *path, spsh_error *err)
+{
+    static const char extension[] = ".spsh";
+    const size_t bytes = strlen(path);
+    spsh_dataset *dataset = NULL;
+    if (bytes >= sizeof(extension) - 1 &&
+        strcmp(path + bytes - (sizeof(extension) - 1), extension) == 0)
+        return false;
+    struct stat info;
+    if (stat(path, &info) != 0 || !S_ISREG(info.st_mode))
+        return false;
+    const bool is_ours = spsh_dataset_open(path, NULL, &dataset, err) != SPSH_E_NOT_SPEECHSHARD;
+    spsh_dataset_close(dataset);
+    return !is_ours;
+}
+
 static int verify_one(report *r, const spsh_verify_options *options)
 {
     spsh_verify_result result = SPSH_VERIFY_RESULT_INIT;
     spsh_error err = SPSH_ERROR_INIT;
+    if (is_foreign(r->path, &err))
+        return spsh__cli_fail(NULL, &err);
     uint64_t begin_ns = spsh__cli_now_ns();
     spsh__progress_begin(&r->progress, "verify", "B", 0);
     spsh_status rc = spsh_verify(r->path, options, &result, &err);

@@ -56,13 +56,13 @@ static spsh__run_domain *find_domain(spsh__run_history *h, const char *name, boo
     if (h->domain_count == SPSH__RUN_DOMAINS_MAX)
         return NULL;
     spsh__run_domain *d = &h->domains[h->domain_count];
-    d->name = strdup(name);
-    if (d->name == NULL || !spsh__series_open(&d->series, 1)) {
-        free(d->name);
-        d->name = NULL;
+    char *copy = strdup(name);
+    if (copy == NULL || !spsh__series_open(&d->series, 1)) {
+        free(copy);
         *failed = true;
         return NULL;
     }
+    d->name = copy;
     h->domain_count++;
     return d;
 }
