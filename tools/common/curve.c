@@ -30,7 +30,7 @@ typedef struct frame {
     double x_first, x_last, y_least, y_greatest; /* y: of the logarithm where the curve is_log */
 } frame;
 
-/* A bunch as it is drawn; NaN: there is nothing to draw. */
+/* A bin on the page; NaN: nothing is drawn. */
 typedef struct point {
     double x, y, least, greatest;
 } point;
@@ -44,10 +44,10 @@ static double height_of(const spsh__curve *c, double y)
 
 static point point_of(const spsh__curve *c, const spsh__line *l, size_t i)
 {
-    const spsh__bunch *b = spsh__series_bunch(l->series, i, l->column);
+    const spsh__bin *b = spsh__series_bin(l->series, i, l->column);
     point p = {spsh__series_x(l->series, i), (double)NAN, 0, 0};
     if (l->over != SPSH__NO_COLUMN) {
-        p.y = height_of(c, l->scale * b->sum / spsh__series_bunch(l->series, i, l->over)->sum);
+        p.y = height_of(c, l->scale * b->sum / spsh__series_bin(l->series, i, l->over)->sum);
         p.least = p.greatest = p.y;
         return p;
     }

@@ -5,26 +5,26 @@
 #include <stdlib.h>
 #include <string.h>
 
-static spsh__bunch *at(const spsh__series *s, size_t i, uint32_t column)
+static spsh__bin *at(const spsh__series *s, size_t i, uint32_t column)
 {
-    return &s->bunches[i * s->columns + column];
+    return &s->bins[i * s->columns + column];
 }
 
 bool spsh__series_open(spsh__series *s, uint32_t columns)
 {
     *s = (spsh__series){.columns = columns, .points_each = 1};
-    s->bunches = (spsh__bunch *)calloc((size_t)SPSH__SERIES_BUNCHES * columns, sizeof(*s->bunches));
-    return s->bunches != NULL;
+    s->bins = (spsh__bin *)calloc((size_t)SPSH__SERIES_BINS * columns, sizeof(*s->bins));
+    return s->bins != NULL;
 }
 
 void spsh__series_close(spsh__series *s)
 {
-    free(s->bunches);
-    s->bunches = NULL;
+    free(s->bins);
+    s->bins = NULL;
     s->count = 0;
 }
 
-static void join(spsh__bunch *a, const spsh__bunch *b)
+static void join(spsh__bin *a, const spsh__bin *b)
 {
     if (!(b->weight > 0))
         return;
@@ -50,7 +50,7 @@ static void halve(spsh__series *s)
         s->x_sum[i] = s->x_sum[2 * i];
         s->x_last[i] = s->x_last[2 * i];
         s->points[i] = s->points[2 * i];
-        memmove(at(s, i, 0), at(s, 2 * i, 0), s->columns * sizeof(spsh__bunch));
+        memmove(at(s, i, 0), at(s, 2 * i, 0), s->columns * sizeof(spsh__bin));
         join_all(s, i, 2 * i + 1);
     }
     s->count /= 2;
@@ -60,11 +60,11 @@ static void halve(spsh__series *s)
 void spsh__series_add(spsh__series *s, double x, const double *values, double weight)
 {
     if (s->count == 0 || s->points[s->count - 1] == s->points_each) {
-        if (s->count == SPSH__SERIES_BUNCHES)
+        if (s->count == SPSH__SERIES_BINS)
             halve(s);
         s->x_sum[s->count] = 0;
         s->points[s->count] = 0;
-        memset(at(s, s->count, 0), 0, s->columns * sizeof(spsh__bunch));
+        memset(at(s, s->count, 0), 0, s->columns * sizeof(spsh__bin));
         s->count++;
     }
     const size_t last = s->count - 1;
@@ -72,7 +72,7 @@ void spsh__series_add(spsh__series *s, double x, const double *values, double we
     s->x_last[last] = x;
     s->points[last]++;
     for (uint32_t c = 0; c < s->columns; c++) {
-        const spsh__bunch one = {values[c] * weight, weight, values[c], values[c]};
+        const spsh__bin one = {values[c] * weight, weight, values[c], values[c]};
         if (isfinite(values[c]) && weight > 0)
             join(at(s, last, c), &one);
     }
@@ -91,11 +91,11 @@ double spsh__series_x(const spsh__series *s, size_t i)
 
 double spsh__series_mean(const spsh__series *s, size_t i, uint32_t column)
 {
-    const spsh__bunch *b = at(s, i, column);
+    const spsh__bin *b = at(s, i, column);
     return b->weight > 0 ? b->sum / b->weight : (double)NAN;
 }
 
-const spsh__bunch *spsh__series_bunch(const spsh__series *s, size_t i, uint32_t column)
+const spsh__bin *spsh__series_bin(const spsh__series *s, size_t i, uint32_t column)
 {
     return at(s, i, column);
 }

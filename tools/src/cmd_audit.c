@@ -194,12 +194,12 @@ static int print_summary(const audit_command *c)
     return rc;
 }
 
-static int tell(const audit_command *c, const spsh_audit *audit)
+static int print_audit(const audit_command *c, const spsh_audit *audit)
 {
     int rc = c->json ? print_summary(c) : spsh__audit_print(audit);
     if (rc != SPSH_EXIT_DONE)
         return rc;
-    rc = spsh__audit_tell(audit);
+    rc = spsh__audit_display(audit);
     spsh__cli_message("report: %s/report.html", c->folder);
     return rc;
 }
@@ -213,7 +213,7 @@ static int run_audit(audit_command *c, const spsh_audit_options *options)
     int rc = SPSH_EXIT_FAILED;
     spsh__progress_end(&c->progress);
     if (status == SPSH_OK)
-        rc = tell(c, audit);
+        rc = print_audit(c, audit);
     else if (status == SPSH_E_CANCELED)
         spsh__cli_error("stopped; the finished work is kept, and the same command continues");
     else

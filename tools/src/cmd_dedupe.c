@@ -170,8 +170,8 @@ static int check_arguments(const dedupe_command *c)
 
 /* ---- the command ---- */
 
-static int tell(const dedupe_command *c, const spsh_dedupe_options *options,
-                const spsh_dedupe_result *d)
+static int print_dedupe(const dedupe_command *c, const spsh_dedupe_options *options,
+                        const spsh_dedupe_result *d)
 {
     if (c->json)
         return spsh__dedupe_print_json(options, d);
@@ -188,7 +188,7 @@ static int find(dedupe_command *c, const spsh_dedupe_options *options)
     const spsh_status status = spsh_dedupe_run(c->sources, options, &d, &err);
     spsh__progress_end(&c->progress);
     if (status == SPSH_OK) {
-        rc = tell(c, options, d);
+        rc = print_dedupe(c, options, d);
     } else if (status == SPSH_E_CANCELED && c->temporary == NULL) {
         spsh__cli_error("stopped; the finished work is kept in %s, and the same command continues",
                         options->work_path);

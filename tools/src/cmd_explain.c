@@ -1,4 +1,4 @@
-/* cmd_explain.c: `speechshard explain`: are these two copies, and how can one tell? */
+/* cmd_explain.c: `speechshard explain`: why two utterances are copies, or are not. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -279,7 +279,7 @@ static spsh_status write_files(const request *r, const spsh_explanation *e, spsh
     return rc;
 }
 
-static int tell(const request *r, const spsh_explanation *e)
+static int print_explanation(const request *r, const spsh_explanation *e)
 {
     if (r->json)
         return put_facts(e);
@@ -316,7 +316,8 @@ static int explain(const request *r)
         return spsh__cli_usage("explain", "%s", err.message);
     if (status == SPSH_OK)
         status = write_files(r, e, &err);
-    const int rc = status == SPSH_OK ? tell(r, e) : spsh__path_fail(NULL, r->paths, 2, &err);
+    const int rc =
+        status == SPSH_OK ? print_explanation(r, e) : spsh__path_fail(NULL, r->paths, 2, &err);
     spsh_explanation_free(e);
     return rc;
 }

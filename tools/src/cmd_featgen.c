@@ -164,7 +164,7 @@ static int print_estimate(const featgen_command *c, const spsh__feature_estimate
     return SPSH_EXIT_DONE;
 }
 
-static int tell_estimate(featgen_command *c)
+static int show_estimate(featgen_command *c)
 {
     spsh__feature_estimate estimate = {0};
     spsh_error err = SPSH_ERROR_INIT;
@@ -283,5 +283,5 @@ int spsh__cmd_featgen(int argc, char **argv)
     c.run.stop = spsh__cli_interrupted();
     c.run.user = &c;
     spsh__cli_watch_signals();
-    return spsh__cli_finish(a.estimate ? tell_estimate(&c) : make(&c));
+    return spsh__cli_finish(a.estimate ? show_estimate(&c) : make(&c));
 }

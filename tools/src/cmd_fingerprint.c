@@ -113,7 +113,7 @@ static void print_estimate(const char *path, const spsh_fingerprint_cost *estima
             SPSH_SHOW_DURATION(estimate->measured_seconds), SPSH_SHOW_BYTES(estimate->file_bytes));
 }
 
-static int tell_estimate(fingerprint_command *c, const char *path)
+static int show_estimate(fingerprint_command *c, const char *path)
 {
     spsh_fingerprint_cost estimate = SPSH_FINGERPRINT_COST_INIT;
     spsh_error err = SPSH_ERROR_INIT;
@@ -132,7 +132,7 @@ static int run_all(fingerprint_command *c, const spsh_cli_args *args, bool estim
     int rc = SPSH_EXIT_DONE;
     for (int n = 0; n < args->operand_count && !*spsh__cli_interrupted(); n++) {
         const char *path = args->operands[n];
-        if ((estimate ? tell_estimate(c, path) : make(c, path)) != SPSH_EXIT_DONE)
+        if ((estimate ? show_estimate(c, path) : make(c, path)) != SPSH_EXIT_DONE)
             rc = SPSH_EXIT_FAILED;
     }
     return rc;

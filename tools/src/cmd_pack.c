@@ -177,7 +177,7 @@ static void fill(const pack_arguments *a, spsh_pack_options *options)
     options->counts_fn = on_counts;
 }
 
-static int tell_result(const char *output, const spsh_pack_report *report, bool is_pcm, bool json)
+static int print_result(const char *output, const spsh_pack_report *report, bool is_pcm, bool json)
 {
     const spsh_pack_facts *facts = spsh_pack_report_facts(report);
 
@@ -241,7 +241,8 @@ static int run(const spsh_cli_args *args, const pack_arguments *a, spsh_pack_opt
     if (view.phase != NULL)
         spsh__progress_end(&view.line);
     const bool is_pcm = a->codec == 2 || (a->codec < 0 && a->rate_hz != 0);
-    const int rc = status == SPSH_OK ? tell_result(a->output, report, is_pcm, a->json) : fail(&err);
+    const int rc =
+        status == SPSH_OK ? print_result(a->output, report, is_pcm, a->json) : fail(&err);
     spsh_pack_report_free(report);
     spsh_ffmpeg_close(ffmpeg);
     return spsh__cli_finish(rc);

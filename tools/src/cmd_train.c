@@ -38,7 +38,7 @@ typedef struct train_command {
     spsh_train_world world;
     spsh_progress progress;
     bool has_begun;
-    double told_s; /* time of the last reported step, without a live line */
+    double logged_s; /* time of the last reported step, without a live line */
 } train_command;
 
 static volatile int stop;
@@ -71,9 +71,9 @@ static void on_progress(void *user, uint64_t step, const char *line)
         c->progress.done_before = step - 1; /* steps of the run before it was resumed */
     c->has_begun = true;
     spsh__progress_update(&c->progress, step, line);
-    if (c->progress.enabled || spsh__cli_now_s() - c->told_s < LOG_INTERVAL_S)
+    if (c->progress.enabled || spsh__cli_now_s() - c->logged_s < LOG_INTERVAL_S)
         return;
-    c->told_s = spsh__cli_now_s();
+    c->logged_s = spsh__cli_now_s();
     spsh__cli_message("step %s, %s", SPSH_SHOW_COUNT(step), line);
 }
 
@@ -166,7 +166,7 @@ static int train(train_command *c)
     options.record = c->record;
     options.replay = c->replay;
     watch_signals();
-    c->told_s = spsh__cli_now_s();
+    c->logged_s = spsh__cli_now_s();
     if (is_first)
         spsh__progress_begin(&c->progress, "train", "steps", 0);
     const spsh_status rc = spsh_train(&options, &result, &err);

@@ -62,13 +62,13 @@ static void test_series_keeps_points(void)
 {
     spsh__series s;
     REQUIRE(spsh__series_open(&s, 2));
-    for (int i = 0; i < SPSH__SERIES_BUNCHES; i++)
+    for (int i = 0; i < SPSH__SERIES_BINS; i++)
         spsh__series_add(&s, i, (double[]){2.0 * i, i == 3 ? (double)NAN : 1}, 1);
-    CHECK_U64(s.count, SPSH__SERIES_BUNCHES);
+    CHECK_U64(s.count, SPSH__SERIES_BINS);
     CHECK_U64(s.points_each, 1);
     CHECK(spsh__series_x(&s, 7) == 7 && spsh__series_mean(&s, 7, 0) == 14);
     CHECK(isnan(spsh__series_mean(&s, 3, 1)));
-    CHECK(spsh__series_sum(&s, 1) == SPSH__SERIES_BUNCHES - 1);
+    CHECK(spsh__series_sum(&s, 1) == SPSH__SERIES_BINS - 1);
     spsh__series_close(&s);
 }
 
@@ -84,10 +84,10 @@ static void test_series_thins(void)
         const double value = i == ODD ? 1000 : i % 5;
         spsh__series_add(&s, i, &value, 1);
     }
-    CHECK(s.count > SPSH__SERIES_BUNCHES / 2 - 1 && s.count <= SPSH__SERIES_BUNCHES);
+    CHECK(s.count > SPSH__SERIES_BINS / 2 - 1 && s.count <= SPSH__SERIES_BINS);
     CHECK_U64(s.points_each, 2048);
     for (size_t i = 0; i < s.count; i++) {
-        const spsh__bunch *b = spsh__series_bunch(&s, i, 0);
+        const spsh__bin *b = spsh__series_bin(&s, i, 0);
         least = fmin(least, b->least);
         greatest = fmax(greatest, b->greatest);
         points += b->weight;
@@ -111,7 +111,7 @@ static void test_series_weighs(void)
 {
     spsh__series s;
     REQUIRE(spsh__series_open(&s, 1));
-    for (int i = 0; i < 2 * SPSH__SERIES_BUNCHES; i++)
+    for (int i = 0; i < 2 * SPSH__SERIES_BINS; i++)
         spsh__series_add(&s, i, (double[]){i % 2 == 0 ? 10 : 20}, i % 2 == 0 ? 3 : 1);
     CHECK(spsh__series_mean(&s, 0, 0) == 12.5);
     spsh__series_close(&s);
@@ -310,7 +310,7 @@ static size_t page_bytes(uint64_t steps)
 /* The report page of a long run is not larger than the page of a shorter run. */
 static void test_page(void)
 {
-    const size_t bytes = page_bytes(2 * SPSH__SERIES_BUNCHES);
+    const size_t bytes = page_bytes(2 * SPSH__SERIES_BINS);
     CHECK(bytes < 300000);
     CHECK(page_bytes(40000) < 2 * bytes);
 }

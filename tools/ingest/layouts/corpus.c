@@ -209,7 +209,7 @@ static spsh_status decide(finder *f, const char *path, const spsh__layout_match 
     return take_folder(f, path, match, first[0], err);
 }
 
-static spsh_status look(finder *f, const char *path, unsigned depth, spsh_error *err);
+static spsh_status find_corpora(finder *f, const char *path, unsigned depth, spsh_error *err);
 
 /* Whether a link leads to a folder of the corpus, which the search visits under its real path. */
 static spsh_status leads_inside(const finder *f, const char *link, bool *ret_inside,
@@ -226,11 +226,11 @@ static spsh_status leads_inside(const finder *f, const char *link, bool *ret_ins
     return rc == SPSH_E_NO_MEMORY ? rc : SPSH_OK; /* the layout that walks it reports it */
 }
 
-static spsh_status look_at_child(finder *f, const char *child, unsigned depth, spsh_error *err)
+static spsh_status inspect_child(finder *f, const char *child, unsigned depth, spsh_error *err)
 {
     listing clips = {0};
     if (!holds_clips(spsh__base_name(child)))
-        return look(f, child, depth, err);
+        return find_corpora(f, child, depth, err);
     if (f->folders >= FOLDERS_MAX)
         return SPSH_OK;
     spsh_status rc = list(f, child, &clips, err);
@@ -240,8 +240,8 @@ static spsh_status look_at_child(finder *f, const char *child, unsigned depth, s
     return rc;
 }
 
-static spsh_status look_below(finder *f, const char *path, const listing *l, unsigned depth,
-                              spsh_error *err)
+static spsh_status find_in_subfolders(finder *f, const char *path, const listing *l, unsigned depth,
+                                      spsh_error *err)
 {
     spsh_status rc = SPSH_OK;
     for (size_t i = 0; i < l->children.count + l->links.count && rc == SPSH_OK; i++) {
@@ -254,7 +254,7 @@ static spsh_status look_below(finder *f, const char *path, const listing *l, uns
         if (is_link)
             rc = leads_inside(f, child, &is_inside, err);
         if (rc == SPSH_OK && !is_inside)
-            rc = look_at_child(f, child, depth + 1, err);
+            rc = inspect_child(f, child, depth + 1, err);
         free(child);
     }
     return rc;
@@ -285,7 +285,7 @@ static spsh_status match_folder(finder *f, const char *path, spsh__layout_match 
     return rc;
 }
 
-static spsh_status look(finder *f, const char *path, unsigned depth, spsh_error *err)
+static spsh_status find_corpora(finder *f, const char *path, unsigned depth, spsh_error *err)
 {
     spsh__corpus *c = f->corpus;
     const size_t first[2] = {c->source_count, c->leftover_count};
@@ -308,7 +308,7 @@ static spsh_status look(finder *f, const char *path, unsigned depth, spsh_error 
     if (rc == SPSH_OK && l.has_audio)
         rc = push_leftover(f, path, OUTSIDE, err);
     if (rc == SPSH_OK && depth < DEPTH_MAX)
-        rc = look_below(f, path, &l, depth, err);
+        rc = find_in_subfolders(f, path, &l, depth, err);
     if (rc == SPSH_OK)
         rc = decide(f, path, &match, first, err);
     free_listing(&l);
@@ -320,7 +320,7 @@ static spsh_status find_below(finder *f, spsh_error *err)
 {
     spsh__layout_match match = {0};
     f->tier_max = SPSH_LAYOUT_ARCHIVE;
-    spsh_status rc = look(f, "", 0, err);
+    spsh_status rc = find_corpora(f, "", 0, err);
     if (rc != SPSH_OK || f->corpus->source_count > 0)
         return rc;
     drop_leftovers(f->corpus, 0);
@@ -330,7 +330,7 @@ static spsh_status find_below(finder *f, spsh_error *err)
     f->tier_max = SPSH_LAYOUT_TABLE;
     f->folders = 0;
     spsh__folder_set_free(&f->seen);
-    rc = look(f, "", 0, err);
+    rc = find_corpora(f, "", 0, err);
     if (rc == SPSH_OK && f->corpus->source_count == 0)
         drop_leftovers(f->corpus, 0);
     return rc;

@@ -437,16 +437,16 @@ static spsh_status check_folder(const spsh__view *folder, bool *ret_is_tree, sps
     return rc;
 }
 
-static spsh_status tell_metadata(const spsh__view *view, const char *path, spsh_layout_probe *probe,
-                                 spsh_error *err)
+static spsh_status report_metadata(const spsh__view *view, const char *path,
+                                   spsh_layout_probe *probe, spsh_error *err)
 {
     metadata m;
     spsh_status rc = find_metadata(view, path, &m, err);
     if (rc != SPSH_OK || m.name == NULL)
         return rc;
     probe->matches = true;
-    spsh__probe_say(probe, "%.80s%s%s has the %s '%.60s'", path, path[0] == '\0' ? "" : "/", m.name,
-                    m.is_jsonl ? "member" : "column", m.key);
+    spsh__probe_evidence(probe, "%.80s%s%s has the %s '%.60s'", path, path[0] == '\0' ? "" : "/",
+                         m.name, m.is_jsonl ? "member" : "column", m.key);
     return SPSH_OK;
 }
 
@@ -459,7 +459,7 @@ static spsh_status audiofolder_probe(const spsh__view *view, spsh_layout_probe *
     if (rc != SPSH_OK)
         return rc;
     if (trees.count > 0)
-        rc = tell_metadata(view, trees.paths[0], ret_probe, err);
+        rc = report_metadata(view, trees.paths[0], ret_probe, err);
     spsh__path_list_free(&trees);
     return rc;
 }

@@ -314,8 +314,8 @@ static spsh_status probe_folder(void *user, const spsh__folder *folder, spsh_err
     if (first == NULL)
         return SPSH_OK;
     probe->matches = true;
-    spsh__probe_say(probe, "it holds audio files such as %.80s%s%.80s", folder->path,
-                    folder->path[0] == '\0' ? "" : "/", first);
+    spsh__probe_evidence(probe, "it holds audio files such as %.80s%s%.80s", folder->path,
+                         folder->path[0] == '\0' ? "" : "/", first);
     return SPSH_E_END;
 }
 

@@ -333,7 +333,7 @@ static bool is_json_name(const char *name)
 }
 
 /* Add a file if it is metadata of GigaSpeech. */
-static spsh_status look_at(const spsh__view *view, const char *path, giga_files *f, spsh_error *err)
+static spsh_status inspect(const spsh__view *view, const char *path, giga_files *f, spsh_error *err)
 {
     const char *name = spsh__base_name(path);
     bool fits = false;
@@ -349,8 +349,8 @@ static spsh_status look_at(const spsh__view *view, const char *path, giga_files 
     return spsh__path_list_add(&f->list, "", path, err);
 }
 
-static spsh_status look_in(const spsh__view *view, const char *folder, unsigned depth,
-                           giga_files *f, spsh_error *err)
+static spsh_status search_in(const spsh__view *view, const char *folder, unsigned depth,
+                             giga_files *f, spsh_error *err)
 {
     spsh_status rc = SPSH_OK;
     spsh__view_entry entry;
@@ -373,7 +373,7 @@ static spsh_status look_in(const spsh__view *view, const char *folder, unsigned 
         if (text == NULL)
             rc = SPSH_NO_MEMORY(err);
         else
-            rc = is_folder ? look_in(view, text, depth - 1, f, err) : look_at(view, text, f, err);
+            rc = is_folder ? search_in(view, text, depth - 1, f, err) : inspect(view, text, f, err);
     }
     if (listing != NULL)
         spsh__view_folder_close(listing);
@@ -386,10 +386,10 @@ static spsh_status find_files(const spsh__view *view, giga_files *f, spsh_error 
     static const char *const folders[] = {"metadata", "data/metadata"};
     const char *given = spsh__view_file(view);
     if (given != NULL)
-        return look_at(view, given, f, err);
-    spsh_status rc = look_in(view, "", 0, f, err);
+        return inspect(view, given, f, err);
+    spsh_status rc = search_in(view, "", 0, f, err);
     for (size_t i = 0; i < 2 && rc == SPSH_OK; i++)
-        rc = look_in(view, folders[i], 1, f, err);
+        rc = search_in(view, folders[i], 1, f, err);
     spsh__path_list_sort(&f->list, 0);
     return rc;
 }
@@ -400,10 +400,10 @@ static spsh_status giga_probe(const spsh__view *view, spsh_layout_probe *ret_pro
     spsh_status rc = find_files(view, &files, err);
     if (rc == SPSH_OK && files.list.count > 0) {
         ret_probe->matches = true;
-        spsh__probe_say(ret_probe, "%.100s %s", files.list.paths[0],
-                        is_json_name(files.list.paths[0])
-                            ? "is an object with 'audios' and their segments"
-                            : "is a table of segments with sid and text");
+        spsh__probe_evidence(ret_probe, "%.100s %s", files.list.paths[0],
+                             is_json_name(files.list.paths[0])
+                                 ? "is an object with 'audios' and their segments"
+                                 : "is a table of segments with sid and text");
     }
     spsh__path_list_free(&files.list);
     return rc;

@@ -100,7 +100,7 @@ static bool is_remote(spsh_bytes path)
 }
 
 /* Try one base. *ret_errno is the errno of the stat. */
-static bool look_in(kaldi_scan *k, const char *folder, spsh__view_info *ret_info, int *ret_errno)
+static bool search_in(kaldi_scan *k, const char *folder, spsh__view_info *ret_info, int *ret_errno)
 {
     recording *r = &k->recording;
     spsh_bytes path = spsh__builder_bytes(&k->entry.path);
@@ -122,14 +122,14 @@ static const char *base_at(const kaldi_scan *k, size_t number)
     return (const char *)k->bases.data + k->base_at[number];
 }
 
-static bool look_everywhere(kaldi_scan *k, spsh__view_info *ret_info, int *ret_errno)
+static bool search_everywhere(kaldi_scan *k, spsh__view_info *ret_info, int *ret_errno)
 {
     if (k->entry.path.size_bytes > 0 && k->entry.path.data[0] == '/')
-        return look_in(k, "", ret_info, ret_errno);
-    if (k->last_base < k->base_count && look_in(k, base_at(k, k->last_base), ret_info, ret_errno))
+        return search_in(k, "", ret_info, ret_errno);
+    if (k->last_base < k->base_count && search_in(k, base_at(k, k->last_base), ret_info, ret_errno))
         return true;
     for (size_t i = 0; i < k->base_count; i++) {
-        if (look_in(k, base_at(k, i), ret_info, ret_errno)) {
+        if (search_in(k, base_at(k, i), ret_info, ret_errno)) {
             k->last_base = i;
             return true;
         }
@@ -155,7 +155,7 @@ static void name_source(kaldi_scan *k)
 
 /* Report an entry that names no usable file: the source is wav.scp, and the detail quotes the entry
  * after the reason. */
-static void tell_entry(kaldi_scan *k, spsh_bytes written)
+static void report_entry(kaldi_scan *k, spsh_bytes written)
 {
     recording *r = &k->recording;
     if (written.size_bytes > ENTRY_BYTES_MAX)
@@ -177,7 +177,7 @@ static void resolve(kaldi_scan *k, spsh_bytes written)
     set(&r->written, written);
     spsh__kaldi_source_parse(written, &k->entry);
     if (k->entry.problem != NULL) {
-        tell_entry(k, written);
+        report_entry(k, written);
         return;
     }
     set(&r->written, spsh__builder_bytes(&k->entry.path));
@@ -186,7 +186,7 @@ static void resolve(kaldi_scan *k, spsh_bytes written)
         r->reject.detail = "audio is read from files only; download it first";
         return;
     }
-    (void)look_everywhere(k, &info, &os_errno);
+    (void)search_everywhere(k, &info, &os_errno);
     r->found = !spsh__audio_stat_refused(os_errno, &info, &r->reject);
     if (r->found) {
         r->size_bytes = info.size_bytes;
@@ -453,16 +453,16 @@ static spsh_status open_tables(kaldi_scan *k, const spsh__view *folder, spsh_err
     return rc;
 }
 
-static spsh_status tell_commands(kaldi_scan *k, spsh_error *err)
+static spsh_status reject_commands(kaldi_scan *k, spsh_error *err)
 {
     const uint64_t count = k->commands;
     k->commands = 0;
-    return spsh__scan_tell_commands(k->scan, count, place_of(k, WAV), err);
+    return spsh__scan_reject_commands(k->scan, count, place_of(k, WAV), err);
 }
 
 /* Report speed-perturbed copies. They are packed, so a model trains on the same words several
  * times. */
-static spsh_status tell_copies(kaldi_scan *k, spsh_error *err)
+static spsh_status report_copies(kaldi_scan *k, spsh_error *err)
 {
     char detail[128];
     if (k->copies == 0)
@@ -540,8 +540,8 @@ static spsh_status scan_tables(kaldi_scan *k, spsh_error *err)
     if (rc == SPSH_OK && whole && k->leader == SEGMENTS)
         rc = spsh__kaldi_table_end(&k->tables[WAV], err);
     if (rc == SPSH_OK)
-        rc = tell_commands(k, err);
-    return rc == SPSH_OK ? tell_copies(k, err) : rc;
+        rc = reject_commands(k, err);
+    return rc == SPSH_OK ? report_copies(k, err) : rc;
 }
 
 /* Scan a data directory. below: path relative to the root, or "". */
@@ -646,8 +646,8 @@ static spsh_status kaldi_layout_probe(const spsh__view *view, spsh_layout_probe 
     spsh_status rc = find_directories(view, &d, err);
     if (rc == SPSH_OK && d.count > 0) {
         ret_probe->matches = true;
-        spsh__probe_say(ret_probe, "it holds %.100s%swav.scp", d.paths[0],
-                        d.paths[0][0] == '\0' ? "" : "/");
+        spsh__probe_evidence(ret_probe, "it holds %.100s%swav.scp", d.paths[0],
+                             d.paths[0][0] == '\0' ? "" : "/");
     }
     spsh__path_list_free(&d);
     return rc;

@@ -156,7 +156,7 @@ static spsh_status is_whole_manifest(const spsh__text_input *input, bool *ret_is
 }
 
 /* Set the kind of m. *ret_is_whole: it is a manifest in an unsupported form. */
-static spsh_status look_at(const spsh__view *view, manifest *m, bool *ret_is_whole, spsh_error *err)
+static spsh_status inspect(const spsh__view *view, manifest *m, bool *ret_is_whole, spsh_error *err)
 {
     spsh__text_file file = {.fd = -1};
     *ret_is_whole = false;
@@ -183,15 +183,15 @@ static spsh_status lhotse_probe(const spsh__view *view, spsh_layout_probe *ret_p
                                                    : list_names(view, &list, err);
     for (size_t i = 0; i < list.count && i < PROBE_FILES && rc == SPSH_OK; i++) {
         bool is_whole = false;
-        rc = look_at(view, &list.items[i], &is_whole, err);
+        rc = inspect(view, &list.items[i], &is_whole, err);
         if (rc != SPSH_OK && rc != SPSH_E_NO_MEMORY)
             rc = SPSH_OK; /* the scan reports it */
         ret_probe->matches = is_whole || list.items[i].kind != SPSH__LHOTSE_OTHER;
         if (!ret_probe->matches)
             continue;
-        spsh__probe_say(ret_probe, "%.80s holds %s%s", list.items[i].name,
-                        is_whole ? "a manifest of Lhotse's" : "Lhotse's ",
-                        whats[list.items[i].kind]);
+        spsh__probe_evidence(ret_probe, "%.80s holds %s%s", list.items[i].name,
+                             is_whole ? "a manifest of Lhotse's" : "Lhotse's ",
+                             whats[list.items[i].kind]);
         break;
     }
     list_free(&list);
@@ -376,9 +376,9 @@ static spsh_status list_given(lhotse_scan *s, const char *given, spsh_error *err
     const spsh__view *view = s->scan->options->view;
     bool is_whole = false;
     spsh_status rc = list_add(&s->list, given, err);
-    if (rc != SPSH_OK || look_at(view, &s->list.items[0], &is_whole, NULL) != SPSH_OK ||
+    if (rc != SPSH_OK || inspect(view, &s->list.items[0], &is_whole, NULL) != SPSH_OK ||
         !is_joined(&s->list.items[0]))
-        return rc; /* look_at_all reports unreadable files */
+        return rc; /* inspect_all reports unreadable files */
     list_free(&s->list);
     return list_names(view, &s->list, err);
 }
@@ -396,14 +396,14 @@ static bool is_partner(manifest *m, const char *given)
 }
 
 /* Detect the kind of each manifest, and report unreadable files that may be manifests. */
-static spsh_status look_at_all(lhotse_scan *s, spsh_error *err)
+static spsh_status inspect_all(lhotse_scan *s, spsh_error *err)
 {
     const char *given = spsh__view_file(s->scan->options->view);
     for (size_t i = 0; i < s->list.count; i++) {
         manifest *m = &s->list.items[i];
         bool is_whole = false;
         spsh_error opened = SPSH_ERROR_INIT;
-        spsh_status rc = look_at(s->scan->options->view, m, &is_whole, &opened);
+        spsh_status rc = inspect(s->scan->options->view, m, &is_whole, &opened);
         if (rc == SPSH_E_NO_MEMORY)
             return SPSH_NO_MEMORY(err);
         if (rc != SPSH_OK)
@@ -531,11 +531,11 @@ static spsh_status lhotse_scan_root(spsh__scan *scan, spsh_error *err)
         rc = given == NULL ? list_names(scan->options->view, &s->list, err)
                            : list_given(s, given, err);
     if (rc == SPSH_OK)
-        rc = look_at_all(s, err);
+        rc = inspect_all(s, err);
     if (rc == SPSH_OK)
         rc = scan_all(s, err);
     if (rc == SPSH_OK)
-        rc = spsh__scan_tell_commands(scan, s->lhotse.commands, spsh__bytes_of("."), err);
+        rc = spsh__scan_reject_commands(scan, s->lhotse.commands, spsh__bytes_of("."), err);
     list_free(&s->list);
     spsh__lhotse_free(&s->lhotse);
     spsh__builder_free(&s->last_id);

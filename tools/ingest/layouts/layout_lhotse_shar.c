@@ -129,7 +129,7 @@ static spsh_status probe_file(const spsh__view *view, spsh_layout_probe *ret_pro
     const char *path = spsh__builder_text(&archive);
     ret_probe->matches = path != NULL && spsh__view_has_file(view, path);
     if (ret_probe->matches)
-        spsh__probe_say(ret_probe, "%.80s stands beside %.80s", file, path);
+        spsh__probe_evidence(ret_probe, "%.80s stands beside %.80s", file, path);
     const bool failed = path == NULL;
     spsh__builder_free(&archive);
     return failed ? SPSH_NO_MEMORY(err) : SPSH_OK;
@@ -153,8 +153,8 @@ static spsh_status shar_probe(const spsh__view *view, spsh_layout_probe *ret_pro
         suffix[n.suffix_bytes] = '\0';
         ret_probe->matches = find_cuts(view, suffix, &cuts);
         if (ret_probe->matches)
-            spsh__probe_say(ret_probe, "%s stands beside recording%s.tar", (const char *)cuts.data,
-                            suffix);
+            spsh__probe_evidence(ret_probe, "%s stands beside recording%s.tar",
+                                 (const char *)cuts.data, suffix);
     }
     const bool failed = cuts.failed;
     spsh__builder_free(&cuts);

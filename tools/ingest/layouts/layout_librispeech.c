@@ -444,8 +444,8 @@ static spsh_status probe_folder(void *user, const spsh__folder *folder, spsh_err
         if (!spsh__is_digits(reader) || !spsh__is_digits(rest))
             continue;
         p->result->matches = true;
-        spsh__probe_say(p->result, "it holds %.100s%s%.60s", folder->path,
-                        folder->path[0] == '\0' ? "" : "/", entry->name);
+        spsh__probe_evidence(p->result, "it holds %.100s%s%.60s", folder->path,
+                             folder->path[0] == '\0' ? "" : "/", entry->name);
         return SPSH_E_END;
     }
     return ++p->folders < PROBE_FOLDERS_MAX ? SPSH_OK : SPSH_E_END;

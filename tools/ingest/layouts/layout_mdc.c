@@ -367,8 +367,8 @@ static spsh_status scan_table(mdc_scan *m, spsh_error *err)
 /* ---- trees ---- */
 
 /* Whether the file with these path parts exists. Omits empty parts. */
-static spsh_status look_for(const spsh__view *folder, const char *const parts[3], bool *ret_found,
-                            spsh_error *err)
+static spsh_status search_for(const spsh__view *folder, const char *const parts[3], bool *ret_found,
+                              spsh_error *err)
 {
     spsh__builder builder = {0};
     for (size_t i = 0; i < 3; i++)
@@ -387,7 +387,7 @@ static spsh_status find_index(const spsh__view *folder, const spsh__mdc_schema *
 {
     spsh__view_entry entry;
     const char *const here[3] = {"", "", s->index_file};
-    spsh_status rc = look_for(folder, here, ret_found, err);
+    spsh_status rc = search_for(folder, here, ret_found, err);
     if (*ret_found || rc != SPSH_OK)
         return rc;
     spsh__view_folder *listing = spsh__view_folder_open(folder, "");
@@ -399,7 +399,7 @@ static spsh_status find_index(const spsh__view *folder, const spsh__mdc_schema *
         if (!entry.enters || entry.name[0] == '.' ||
             (*ret_found && strcmp(entry.name, (const char *)below->data) > 0))
             continue;
-        rc = look_for(folder, there, &found, err);
+        rc = search_for(folder, there, &found, err);
         if (!found)
             continue;
         *ret_found = true;
@@ -426,7 +426,7 @@ static spsh_status check_schema(const spsh__view *folder, const spsh__mdc_schema
                        rc == SPSH_OK && !*ret_is_tree;
          i++) {
         const char *const parts[3] = {s->section_root, s->sections.items[i], s->index_file};
-        rc = look_for(folder, parts, ret_is_tree, err);
+        rc = search_for(folder, parts, ret_is_tree, err);
     }
     spsh__builder_free(&below);
     return rc;

@@ -27,7 +27,7 @@
 #include "speechshard/inside.h"
 
 #define PATHS_MAX     ((size_t)1 << 16)
-#define LOOKS_MAX     ((size_t)64) /* files next to archives to check; a folder may hold millions */
+#define PROBES_MAX    ((size_t)64) /* files next to archives to check; a folder may hold millions */
 #define NUMBER_DIGITS ((size_t)18)
 
 /** One folder with manifests and archives. */
@@ -123,7 +123,7 @@ static spsh__json_format format_of(bool has_shards)
 }
 
 /* Keep the manifests among the first files. */
-static spsh_status keep_manifests(const spsh__view *view, bool has_shards, size_t looks_max,
+static spsh_status keep_manifests(const spsh__view *view, bool has_shards, size_t probes_max,
                                   spsh__path_list *list, spsh_error *err)
 {
     const spsh__json_format format = format_of(has_shards);
@@ -131,7 +131,7 @@ static spsh_status keep_manifests(const spsh__view *view, bool has_shards, size_
     spsh_status rc = SPSH_OK;
     for (size_t i = 0; i < list->count; i++) {
         bool fits = false;
-        if (rc == SPSH_OK && i < looks_max)
+        if (rc == SPSH_OK && i < probes_max)
             rc = spsh__json_manifest_fits(view, list->paths[i], &format, &fits, err);
         rc = rc == SPSH_E_NO_MEMORY ? rc : SPSH_OK; /* an unreadable file is not a manifest */
         if (fits)
@@ -154,7 +154,7 @@ static spsh_status find_whole(const spsh__view *view, const char *folder, spsh__
         rc = keep_manifests(view, true, 1, ret_list, err);
     if (rc == SPSH_OK && ret_list->count == 0 && given == NULL)
         rc = list_folder(view, folder, SPSH__VIEW_FILE, is_manifest_name, ret_list, err);
-    return rc == SPSH_OK ? keep_manifests(view, true, LOOKS_MAX, ret_list, err) : rc;
+    return rc == SPSH_OK ? keep_manifests(view, true, PROBES_MAX, ret_list, err) : rc;
 }
 
 /* Find the manifests of a folder. A probe checks only the first. */
@@ -222,15 +222,15 @@ static spsh_status reject_member(unit_scan *u, spsh_reject_reason reason, const 
     return rc;
 }
 
-static spsh_status tell_twice(void *user, const char *archive, const spsh__view_member *member,
-                              spsh_error *err)
+static spsh_status report_twice(void *user, const char *archive, const spsh__view_member *member,
+                                spsh_error *err)
 {
     return reject_member(user, SPSH_REJECT_DUP_MEMBER, "the archive has this name already", archive,
                          member, err);
 }
 
-static spsh_status tell_orphan(void *user, const char *archive, const spsh__view_member *member,
-                               spsh_error *err)
+static spsh_status report_orphan(void *user, const char *archive, const spsh__view_member *member,
+                                 spsh_error *err)
 {
     return reject_member(user, SPSH_REJECT_ORPHAN_AUDIO, "no line of a manifest names it", archive,
                          member, err);
@@ -239,7 +239,7 @@ static spsh_status tell_orphan(void *user, const char *archive, const spsh__view
 static spsh_status index_archives(unit_scan *u, spsh_error *err)
 {
     const spsh__view *view = u->scan->options->view;
-    const spsh__member_visitor twice = {tell_twice, u};
+    const spsh__member_visitor twice = {report_twice, u};
     spsh_status rc = spsh__member_index_new(view, &u->members, err);
     for (size_t i = 0; rc == SPSH_OK; i++) {
         const char *archive = spsh__view_archive(view, i);
@@ -309,7 +309,7 @@ static spsh_status scan_manifests(unit_scan *u, const spsh__path_list *manifests
     };
     if (!spsh__split_of_root(u->scan->options->view, &members.split))
         return SPSH_NO_MEMORY(err);
-    const spsh__member_visitor orphans = {tell_orphan, u};
+    const spsh__member_visitor orphans = {report_orphan, u};
     spsh_status rc = index_archives(u, err);
     for (size_t i = 0; i < manifests->count && rc == SPSH_OK; i++) {
         u->manifest_number = number_of(manifests->paths[i]);
@@ -372,7 +372,7 @@ static spsh_status probe_unit(const spsh__view *view, const char *folder,
         const char *first = manifests.paths[0];
         ret_probe->matches =
             strstr(first, "sharded_manifests/") == NULL || has_archive(view, first);
-        spsh__probe_say(ret_probe, "%.100s is a NeMo manifest of archives", first);
+        spsh__probe_evidence(ret_probe, "%.100s is a NeMo manifest of archives", first);
     }
     spsh__path_list_free(&manifests);
     return rc;

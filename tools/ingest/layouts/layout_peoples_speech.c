@@ -176,8 +176,9 @@ static spsh_status ps_probe(const spsh__view *view, spsh_layout_probe *ret_probe
             rc = SPSH_OK; /* the scan reports it */
         if (!ret_probe->matches)
             continue;
-        spsh__probe_say(ret_probe, "%.120s has documents with 'identifier' and 'training_data'",
-                        manifests.paths[i]);
+        spsh__probe_evidence(ret_probe,
+                             "%.120s has documents with 'identifier' and 'training_data'",
+                             manifests.paths[i]);
         break;
     }
     spsh__path_list_free(&manifests);
@@ -270,7 +271,7 @@ static spsh_bytes form_of(spsh_bytes written, unsigned form)
     return form == 1 && below ? written : (spsh_bytes){0};
 }
 
-static bool look_at(ps_scan *p, spsh_bytes written, unsigned place, spsh_bytes *ret_path,
+static bool inspect(ps_scan *p, spsh_bytes written, unsigned place, spsh_bytes *ret_path,
                     spsh__view_info *info)
 {
     const spsh_bytes form = form_of(written, place % FORMS);
@@ -285,10 +286,10 @@ static bool find_clip(ps_scan *p, spsh_bytes written, spsh_bytes *ret_path, spsh
 {
     if (written.size_bytes == 0 || memchr(written.data, '\0', written.size_bytes) != NULL)
         return false;
-    if (look_at(p, written, p->last_place, ret_path, info))
+    if (inspect(p, written, p->last_place, ret_path, info))
         return true;
     for (unsigned place = 0; place < PLACES * FORMS; place++) {
-        if (look_at(p, written, place, ret_path, info)) {
+        if (inspect(p, written, place, ret_path, info)) {
             p->last_place = place;
             return true;
         }

@@ -122,8 +122,9 @@ static spsh_status choose_tables(const spsh__view *view, candidates *c, spsh_lay
                          "%s: holds several tables of audio, such as %s and %s; give the "
                          "tables themselves, or layout_name folder to pack without them",
                          spsh__view_root(view), c->names.paths[0], c->names.paths[1]);
-    spsh__probe_say(probe, "it holds %zu tables whose names are splits, such as %.60s and %.60s",
-                    c->names.count, c->names.paths[0], c->names.paths[1]);
+    spsh__probe_evidence(probe,
+                         "it holds %zu tables whose names are splits, such as %.60s and %.60s",
+                         c->names.count, c->names.paths[0], c->names.paths[1]);
     return SPSH_OK;
 }
 

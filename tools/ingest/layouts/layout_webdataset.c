@@ -39,10 +39,10 @@ static spsh_status count_sample(void *user, const spsh__sample *sample, spsh_err
     if (roles.audio != NULL && other != NULL) {
         c->with_json += roles.json != NULL;
         if (c->with_other++ == 0)
-            spsh__probe_say(c->probe, "its archive%s%.60s has samples such as %.*s with %.*s",
-                            c->archive[0] == '\0' ? "" : " ", c->archive, shown(roles.audio->name),
-                            (const char *)roles.audio->name.data, shown(other->name),
-                            (const char *)other->name.data);
+            spsh__probe_evidence(c->probe, "its archive%s%.60s has samples such as %.*s with %.*s",
+                                 c->archive[0] == '\0' ? "" : " ", c->archive,
+                                 shown(roles.audio->name), (const char *)roles.audio->name.data,
+                                 shown(other->name), (const char *)other->name.data);
     }
     return c->samples == PROBE_SAMPLES || c->audio == PROBE_AUDIO ? SPSH_E_END : SPSH_OK;
 }

@@ -111,7 +111,7 @@ static spsh_status add_list(const spsh__view *view, list_set *lists, const char 
 }
 
 /* Handle a name in the root: a list, or a folder with a data.list. */
-static spsh_status look_at(const spsh__view *view, const spsh__view_entry *entry, list_set *lists,
+static spsh_status inspect(const spsh__view *view, const spsh__view_entry *entry, list_set *lists,
                            spsh_error *err)
 {
     spsh__builder path = {0};
@@ -145,7 +145,7 @@ static spsh_status find_lists(const spsh__view *view, list_set *lists, spsh_erro
     if (folder == NULL)
         return errno == ENOMEM ? SPSH_NO_MEMORY(err) : SPSH_OK;
     while (rc == SPSH_OK && spsh__view_folder_next(folder, &entry))
-        rc = look_at(view, &entry, lists, err);
+        rc = inspect(view, &entry, lists, err);
     spsh__view_folder_close(folder);
     spsh__path_list_sort(&lists->list, 0);
     return rc;
@@ -296,10 +296,10 @@ static spsh_status wenet_shards_probe(const spsh__view *view, spsh_layout_probe 
         rc == SPSH_OK && lists.list.count == 0 ? spsh__view_archive(view, 0) : NULL;
     if (rc == SPSH_OK && lists.list.count > 0) {
         ret_probe->matches = true;
-        spsh__probe_say(ret_probe, "%.80s is a list of archives", lists.list.paths[0]);
+        spsh__probe_evidence(ret_probe, "%.80s is a list of archives", lists.list.paths[0]);
     } else if (archive != NULL && is_shard_name(archive)) {
         ret_probe->matches = true;
-        spsh__probe_say(ret_probe, "%.80s is named like wenet's shards", archive);
+        spsh__probe_evidence(ret_probe, "%.80s is named like wenet's shards", archive);
     }
     spsh__path_list_free(&lists.list);
     return rc;

@@ -230,7 +230,7 @@ static void add_column(clip_scan *c, spsh_bytes name)
 }
 
 /* Report repeated columns, as in an intermediate release of Common Voice. */
-static spsh_status tell_repeated(clip_scan *c, spsh_error *err)
+static spsh_status report_repeated(clip_scan *c, spsh_error *err)
 {
     spsh_status rc = SPSH_OK;
     for (size_t i = 0; i < c->column_count && rc == SPSH_OK; i++) {
@@ -256,7 +256,7 @@ static spsh_status take_header(void *user, const spsh__row *row, spsh_error *err
         c->column_of[role] = SPSH__COLUMN_NONE;
     for (size_t i = 0; i < row->field_count && i < COLUMNS_MAX; i++)
         add_column(c, row->fields[i]);
-    rc = tell_repeated(c, err);
+    rc = report_repeated(c, err);
     c->domain_column = SPSH__COLUMN_NONE;
     if (rc != SPSH_OK || c->scan->domain_rule != SPSH__DOMAIN_COLUMN)
         return rc;

@@ -153,8 +153,8 @@ spsh_status spsh__json_manifest_probe(const spsh__view *view, const spsh__json_f
             rc = SPSH_OK; /* the scan reports it */
         if (!ret_probe->matches)
             continue;
-        spsh__probe_say(ret_probe, "%.80s is %s: its lines are objects with '%s'", list.paths[i],
-                        format->title, format->keys[0].name);
+        spsh__probe_evidence(ret_probe, "%.80s is %s: its lines are objects with '%s'",
+                             list.paths[i], format->title, format->keys[0].name);
         break;
     }
     spsh__path_list_free(&list);

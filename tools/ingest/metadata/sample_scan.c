@@ -143,7 +143,7 @@ size_t spsh__sample_number_digits(const char *archive)
 }
 
 /* Whether a word is too common in part names to identify a corpus. */
-static bool says_nothing(spsh_bytes word)
+static bool is_meaningless(spsh_bytes word)
 {
     static const char *const words[] = {"shard", "shards",     "part", "parts", "chunk",
                                         "audio", "data",       "wds",  "train", "dev",
@@ -168,7 +168,7 @@ spsh_bytes spsh__sample_prefix(const char *archive)
         size_t length = 0;
         while (i + length < name.size_bytes && is_letter(name.data[i + length]))
             length++;
-        if (length > 0 && !says_nothing((spsh_bytes){name.data + i, length}))
+        if (length > 0 && !is_meaningless((spsh_bytes){name.data + i, length}))
             return name;
         i += length + 1;
     }

@@ -84,7 +84,7 @@ static bool is_remote(spsh_bytes path)
 }
 
 /* Try one location. Returns false if nothing is there and the next may be tried. */
-static bool look_at(spsh__audio_resolver *r, size_t place, spsh__audio_file *file)
+static bool inspect(spsh__audio_resolver *r, size_t place, spsh__audio_file *file)
 {
     spsh__view_info info;
     const char *folder = folders[place % FOLDER_COUNT];
@@ -120,12 +120,12 @@ static bool look_at(spsh__audio_resolver *r, size_t place, spsh__audio_file *fil
     return true;
 }
 
-static void look_everywhere(spsh__audio_resolver *r, spsh__audio_file *file)
+static void search_everywhere(spsh__audio_resolver *r, spsh__audio_file *file)
 {
-    if (look_at(r, r->last_place, file))
+    if (inspect(r, r->last_place, file))
         return;
     for (size_t place = 0; place < PLACE_COUNT; place++) {
-        if (look_at(r, place, file))
+        if (inspect(r, place, file))
             return;
     }
 }
@@ -148,7 +148,7 @@ spsh_status spsh__audio_resolve(spsh__audio_resolver *resolver, spsh_bytes writt
     if (is_remote(written))
         file.found = SPSH__AUDIO_REMOTE;
     else if (r->plain.size_bytes > 0 && memchr(written.data, '\0', written.size_bytes) == NULL)
-        look_everywhere(r, &file);
+        search_everywhere(r, &file);
     file.path = spsh__builder_text(&r->path);
     if (file.path == NULL || r->failed || r->written.failed || r->plain.failed)
         return SPSH_NO_MEMORY(err);

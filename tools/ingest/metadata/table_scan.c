@@ -531,15 +531,16 @@ spsh_status spsh__table_probe(const spsh__view *view, const char *name, spsh__ta
         rc = rows_resolve(&t, &resolves, err);
     if (rc == SPSH_OK && resolves && t.format.headless) {
         probe->matches = true;
-        spsh__probe_say(probe, "%.80s has no header, and %zu fields between pipes, of audio first",
-                        t.name, t.format.columns.count);
+        spsh__probe_evidence(probe,
+                             "%.80s has no header, and %zu fields between pipes, of audio first",
+                             t.name, t.format.columns.count);
     } else if (rc == SPSH_OK && resolves) {
         const struct spsh__table_column *column =
             &t.format.columns.columns[t.format.columns.column_of[SPSH__COLUMN_AUDIO]];
         probe->matches = true;
-        spsh__probe_say(probe, "%.80s has a header with the audio column '%.*s'", t.name,
-                        (int)column->name_bytes,
-                        (const char *)t.format.columns.text.data + column->name_at);
+        spsh__probe_evidence(probe, "%.80s has a header with the audio column '%.*s'", t.name,
+                             (int)column->name_bytes,
+                             (const char *)t.format.columns.text.data + column->name_at);
     }
     table_close(&t);
     return rc;

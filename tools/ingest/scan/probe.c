@@ -4,7 +4,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-void spsh__probe_say(spsh_layout_probe *probe, const char *format, ...)
+void spsh__probe_evidence(spsh_layout_probe *probe, const char *format, ...)
 {
     va_list args;
     va_start(args, format);

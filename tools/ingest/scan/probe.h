@@ -5,6 +5,6 @@
 #include "ingest.h"
 
 /** Write the evidence of a probe, truncated to its size. */
-void spsh__probe_say(spsh_layout_probe *probe, const char *format, ...) SPSH_PRINTF(2, 3);
+void spsh__probe_evidence(spsh_layout_probe *probe, const char *format, ...) SPSH_PRINTF(2, 3);
 
 #endif

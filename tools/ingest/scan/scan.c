@@ -275,8 +275,8 @@ spsh_status spsh__scan_reject(spsh__scan *scan, const spsh_reject *reject,
     return scan->sink->reject_fn(scan->sink->user, &full, err);
 }
 
-spsh_status spsh__scan_tell_commands(spsh__scan *scan, uint64_t count, spsh_bytes source,
-                                     spsh_error *err)
+spsh_status spsh__scan_reject_commands(spsh__scan *scan, uint64_t count, spsh_bytes source,
+                                       spsh_error *err)
 {
     char detail[128];
     if (count == 0)

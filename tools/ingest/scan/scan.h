@@ -87,8 +87,8 @@ SPSH_NODISCARD spsh_status spsh__scan_reject(spsh__scan *scan, const spsh_reject
 
 /* Report how many commands were replaced by the files that they read. No row is lost. Does nothing
  * if count is 0. */
-SPSH_NODISCARD spsh_status spsh__scan_tell_commands(spsh__scan *scan, uint64_t count,
-                                                    spsh_bytes source, spsh_error *err);
+SPSH_NODISCARD spsh_status spsh__scan_reject_commands(spsh__scan *scan, uint64_t count,
+                                                      spsh_bytes source, spsh_error *err);
 
 /* Report a path that the walk could not or did not enter, as a reject that loses no row. */
 SPSH_NODISCARD spsh_status spsh__scan_walk_note(void *user, spsh__walk_note note, const char *path,

@@ -203,8 +203,8 @@ spsh_status spsh__trees_probe(const spsh__view *view, const spsh__tree_layout *l
     spsh_status rc = spsh__trees_find(&search, &trees, err);
     if (rc == SPSH_OK && trees.count > 0) {
         ret_probe->matches = true;
-        spsh__probe_say(ret_probe, "%.120s %s", trees.paths[0][0] == '\0' ? "it" : trees.paths[0],
-                        layout->what);
+        spsh__probe_evidence(ret_probe, "%.120s %s",
+                             trees.paths[0][0] == '\0' ? "it" : trees.paths[0], layout->what);
     }
     spsh__path_list_free(&trees);
     return rc;

@@ -34,7 +34,7 @@ typedef struct build {
     unsigned spool_count;
     size_t reading;                     /* index of the archive being read; SIZE_MAX: none yet */
     uint64_t packed_done, packed_total; /* bytes of compressed archives */
-    uint64_t told_at;
+    uint64_t reported_at;
     bool is_stdin;
 } build;
 
@@ -66,8 +66,8 @@ static spsh_status hold_problem(spsh__archive_index *index, size_t archive,
     return item->path == NULL || item->detail == NULL ? SPSH_NO_MEMORY(err) : SPSH_OK;
 }
 
-spsh_status spsh__archive_tell(spsh__archive_index *index, size_t archive,
-                               const spsh__view_problem *problem, spsh_error *err)
+spsh_status spsh__archive_report(spsh__archive_index *index, size_t archive,
+                                 const spsh__view_problem *problem, spsh_error *err)
 {
     const spsh__view_observer *observer = index->observer;
     if (observer == NULL || observer->problem_fn == NULL)
@@ -105,11 +105,11 @@ static const char *report_name(const build *b, const char *path)
     return path[0] != '\0' ? path : spsh__base_name(b->options->root);
 }
 
-static spsh_status tell(const build *b, spsh__view_problem_kind kind, const char *path,
-                        const char *detail, spsh_error *err)
+static spsh_status report_problem(const build *b, spsh__view_problem_kind kind, const char *path,
+                                  const char *detail, spsh_error *err)
 {
     const spsh__view_problem problem = {kind, report_name(b, path), detail};
-    return spsh__archive_tell(b->index, b->reading, &problem, err);
+    return spsh__archive_report(b->index, b->reading, &problem, err);
 }
 
 /* Strip the path from a message. The message begins with the path of the archive or of a scratch
@@ -123,15 +123,15 @@ static const char *without_path(const char *message, const char *path)
 
 /* Report damage and keep the members before it. Other failures are returned. Damage of standard
  * input is a failure, too, because the producer can run again. */
-static spsh_status tell_damage(const build *b, const char *path, spsh_status damage,
-                               const spsh_error *cause, spsh_error *err)
+static spsh_status report_damage(const build *b, const char *path, spsh_status damage,
+                                 const spsh_error *cause, spsh_error *err)
 {
     const char *detail = without_path(cause->message, path);
 
     if (damage == SPSH_E_TRUNCATED && !b->is_stdin)
-        return tell(b, SPSH__VIEW_ARCHIVE_TRUNCATED, path, detail, err);
+        return report_problem(b, SPSH__VIEW_ARCHIVE_TRUNCATED, path, detail, err);
     if (damage == SPSH_E_CORRUPT && !b->is_stdin)
-        return tell(b, SPSH__VIEW_ARCHIVE_BAD, path, detail, err);
+        return report_problem(b, SPSH__VIEW_ARCHIVE_BAD, path, detail, err);
     if (damage != SPSH_OK && damage != SPSH_E_END && err != NULL)
         *err = *cause;
     return damage == SPSH_E_END ? SPSH_OK : damage;
@@ -176,7 +176,7 @@ static spsh_status fail_open(const char *path, int error, spsh_error *err)
 static spsh_status refuse_foreign(const spsh_io *io, int fd, const char *path, spsh_error *err)
 {
     spsh__archive_foreign foreign;
-    spsh_status rc = spsh__archive_say_foreign(io, fd, path, &foreign, err);
+    spsh_status rc = spsh__archive_report_foreign(io, fd, path, &foreign, err);
     if (rc == SPSH_OK && foreign.what != NULL)
         rc = SPSH_FAIL(err, SPSH_E_SYNTAX, "%s: is called an archive, but %s", path, foreign.what);
     return rc;
@@ -272,17 +272,18 @@ static spsh_status push_archive(spsh__archive_index *index, const spsh__indexed_
 
 /* Report a file that has only the name of an archive. A failed download must not look like a
  * smaller corpus. */
-static spsh_status tell_foreign(const build *b, const char *path, int fd, spsh_error *err)
+static spsh_status report_foreign(const build *b, const char *path, int fd, spsh_error *err)
 {
     char detail[100];
     spsh__archive_foreign foreign;
-    spsh_status rc = spsh__archive_say_foreign(b->options->io, fd, path, &foreign, err);
+    spsh_status rc = spsh__archive_report_foreign(b->options->io, fd, path, &foreign, err);
 
     if (rc != SPSH_OK || foreign.what == NULL)
         return rc;
     (void)snprintf(detail, sizeof(detail), "is called an archive and %s", foreign.what);
-    return tell(b, foreign.is_failure ? SPSH__VIEW_ARCHIVE_BAD : SPSH__VIEW_ARCHIVE_UNREADABLE,
-                path, detail, err);
+    return report_problem(
+        b, foreign.is_failure ? SPSH__VIEW_ARCHIVE_BAD : SPSH__VIEW_ARCHIVE_UNREADABLE, path,
+        detail, err);
 }
 
 /* Sniff an open file that may be an archive, and add it if it is one. */
@@ -293,9 +294,9 @@ static spsh_status judge(build *b, const char *path, int fd, uint64_t size_bytes
     spsh_status rc = spsh__archive_sniff(b->options->io, fd, path, &a.kind, &cause);
 
     if (rc != SPSH_OK)
-        return tell_damage(b, path, rc, &cause, err);
+        return report_damage(b, path, rc, &cause, err);
     if (a.kind == SPSH__ARCHIVE_NONE && spsh__archive_is_called_one(path))
-        return tell_foreign(b, path, fd, err);
+        return report_foreign(b, path, fd, err);
     if (a.kind == SPSH__ARCHIVE_COMPRESSED && b->options->plain_only)
         return SPSH_OK;
     if (a.kind != SPSH__ARCHIVE_PLAIN && a.kind != SPSH__ARCHIVE_COMPRESSED)
@@ -306,7 +307,7 @@ static spsh_status judge(build *b, const char *path, int fd, uint64_t size_bytes
     if (rc != SPSH_OK)
         return rc;
     if (unpacked)
-        return tell(b, SPSH__VIEW_ARCHIVE_UNPACKED, path, "was unpacked beside it", err);
+        return report_problem(b, SPSH__VIEW_ARCHIVE_UNPACKED, path, "was unpacked beside it", err);
     b->packed_total += a.kind == SPSH__ARCHIVE_COMPRESSED ? size_bytes : 0;
     a.path = strdup(path);
     a.data = path[0] == '\0' ? strdup(b->options->root) : join(b->options->root, path);
@@ -335,7 +336,7 @@ static spsh_status judge_path(build *b, const char *path, spsh_error *err)
         return fail_open(path, -fd, err);
     if (fd < 0)
         return spsh__archive_is_called_one(path) && fd != -EINVAL
-                   ? tell(b, SPSH__VIEW_ARCHIVE_UNREADABLE, path, strerror(-fd), err)
+                   ? report_problem(b, SPSH__VIEW_ARCHIVE_UNREADABLE, path, strerror(-fd), err)
                    : SPSH_OK;
     spsh_status rc = judge(b, path, fd, size_bytes, err);
     (void)b->options->io->close_fn(b->options->io->user, fd);
@@ -412,9 +413,9 @@ static spsh_status show_progress(build *b, uint64_t position, spsh_error *err)
     const spsh__view_observer *observer = b->index->observer;
     uint64_t done = b->packed_done + position;
 
-    if (observer == NULL || observer->unpack_fn == NULL || done < b->told_at + PROGRESS_BYTES)
+    if (observer == NULL || observer->unpack_fn == NULL || done < b->reported_at + PROGRESS_BYTES)
         return SPSH_OK;
-    b->told_at = done;
+    b->reported_at = done;
     return observer->unpack_fn(observer->user, done,
                                done > b->packed_total ? done : b->packed_total, err);
 }
@@ -449,7 +450,7 @@ static spsh_status unpack_stream(build *b, int from, const char *name, spsh__ind
     rc = rc == SPSH_OK ? closed : rc;
     *ret_damage = got == SPSH_E_END ? SPSH_OK : got;
     if (rc == SPSH_OK)
-        rc = tell_damage(b, a->path, got, &cause, err);
+        rc = report_damage(b, a->path, got, &cause, err);
     free(a->data);
     a->data = spool;
     a->data_bytes = size_bytes;
@@ -502,11 +503,12 @@ static spsh_status spool_member(reader *r, spsh__member_record *record, spsh_sta
     return rc;
 }
 
-static spsh_status tell_member(const reader *r, spsh__view_problem_kind kind, const char *name,
-                               const char *detail, spsh_error *err)
+static spsh_status report_member(const reader *r, spsh__view_problem_kind kind, const char *name,
+                                 const char *detail, spsh_error *err)
 {
     char *path = join(report_name(r->b, r->a->path), name);
-    spsh_status rc = path == NULL ? SPSH_NO_MEMORY(err) : tell(r->b, kind, path, detail, err);
+    spsh_status rc =
+        path == NULL ? SPSH_NO_MEMORY(err) : report_problem(r->b, kind, path, detail, err);
     free(path);
     return rc;
 }
@@ -533,11 +535,11 @@ static spsh_status add_member(reader *r, const spsh__archive_member *member, sps
     if (member->problem != NULL)
         return member->type == SPSH__ARCHIVE_FOLDER
                    ? SPSH_OK
-                   : tell_member(r, SPSH__VIEW_BAD_MEMBER, member->name, member->problem, err);
+                   : report_member(r, SPSH__VIEW_BAD_MEMBER, member->name, member->problem, err);
     if (member->type == SPSH__ARCHIVE_FILE && spsh__archive_is_called_one(member->name))
-        rc = tell_member(r, SPSH__VIEW_ARCHIVE_NESTED, member->name,
-                         "is an archive in an archive, which is not opened: unpack the outer one",
-                         err);
+        rc = report_member(r, SPSH__VIEW_ARCHIVE_NESTED, member->name,
+                           "is an archive in an archive, which is not opened: unpack the outer one",
+                           err);
     if (rc == SPSH_OK)
         rc = add_text(&table->names, member->name, &record.name, err);
     if (rc == SPSH_OK && member->type == SPSH__ARCHIVE_HARD_LINK) {
@@ -551,8 +553,8 @@ static spsh_status add_member(reader *r, const spsh__archive_member *member, sps
     } else if (rc == SPSH_OK && member->offset_bytes == SPSH_OFFSET_NONE) {
         rc = spool_member(r, &record, &damage, err);
         if (rc == SPSH_OK && damage != SPSH_OK)
-            return tell_member(r, SPSH__VIEW_BAD_MEMBER, member->name,
-                               "its bytes cannot be unpacked", err);
+            return report_member(r, SPSH__VIEW_BAD_MEMBER, member->name,
+                                 "its bytes cannot be unpacked", err);
     }
     if (rc == SPSH_OK)
         rc = spsh__column_append(&table->members, &record, sizeof(record), err);
@@ -579,7 +581,7 @@ static spsh_status read_members(reader *r, spsh_status damage, spsh_error *err)
     /* A damaged stream unpacks to a truncated tar. The damage was reported already. */
     if (rc == SPSH_OK && damage != SPSH_OK && (got == SPSH_E_TRUNCATED || got == SPSH_E_CORRUPT))
         return SPSH_OK;
-    return rc == SPSH_OK ? tell_damage(r->b, r->a->path, got, &cause, err) : rc;
+    return rc == SPSH_OK ? report_damage(r->b, r->a->path, got, &cause, err) : rc;
 }
 
 static spsh_status read_archive(build *b, size_t number, spsh_status damage, spsh_error *err)
@@ -599,7 +601,7 @@ static spsh_status read_archive(build *b, size_t number, spsh_status damage, sps
     if (rc == SPSH_OK)
         rc = read_members(&r, damage, err);
     else if (damage == SPSH_OK)
-        rc = tell_damage(b, a->path, rc, &cause, err);
+        rc = report_damage(b, a->path, rc, &cause, err);
     else
         rc = SPSH_OK;
     spsh__archive_close(r.archive);

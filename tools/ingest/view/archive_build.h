@@ -63,8 +63,8 @@ void spsh__indexed_archive_clear(spsh__indexed_archive *archive);
 /* Report a problem while the index is built, or hold it back. archive: position in index->archives,
  * or SIZE_MAX for a file that the index does not contain. If used_only is set, problems with
  * SIZE_MAX are dropped. */
-SPSH_NODISCARD spsh_status spsh__archive_tell(spsh__archive_index *index, size_t archive,
-                                              const spsh__view_problem *problem, spsh_error *err);
+SPSH_NODISCARD spsh_status spsh__archive_report(spsh__archive_index *index, size_t archive,
+                                                const spsh__view_problem *problem, spsh_error *err);
 
 /* Return the byte range of a member. Only for SPSH__MEMBER_PIECE and SPSH__MEMBER_SPOOLED. */
 void spsh__archive_piece(const spsh__archive_index *index, const spsh__member_record *member,

@@ -458,8 +458,8 @@ spsh_status spsh__archive_sniff(const spsh_io *io, int fd, const char *path,
     return SPSH_OK;
 }
 
-spsh_status spsh__archive_say_foreign(const spsh_io *io, int fd, const char *path,
-                                      spsh__archive_foreign *ret_foreign, spsh_error *err)
+spsh_status spsh__archive_report_foreign(const spsh_io *io, int fd, const char *path,
+                                         spsh__archive_foreign *ret_foreign, spsh_error *err)
 {
     static const char pointer[] = "version https://git-lfs.";
     static const uint8_t zeros[TAR_BLOCK_BYTES];

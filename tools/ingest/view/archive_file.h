@@ -36,9 +36,9 @@ typedef struct spsh__archive_foreign {
     bool is_failure;  /* a failed download; otherwise the content is unknown */
 } spsh__archive_foreign;
 
-SPSH_NODISCARD spsh_status spsh__archive_say_foreign(const spsh_io *io, int fd, const char *path,
-                                                     spsh__archive_foreign *ret_foreign,
-                                                     spsh_error *err);
+SPSH_NODISCARD spsh_status spsh__archive_report_foreign(const spsh_io *io, int fd, const char *path,
+                                                        spsh__archive_foreign *ret_foreign,
+                                                        spsh_error *err);
 
 typedef enum spsh__archive_member_type {
     SPSH__ARCHIVE_FILE,

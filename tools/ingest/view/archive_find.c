@@ -128,7 +128,7 @@ static bool is_folder(const search *s, const char *whole, const struct dirent *e
 }
 
 /* Add an entry to children if it is a folder, or to the result if it may be an archive. */
-static spsh_status look_at(search *s, const char *path, const struct dirent *entry,
+static spsh_status inspect(search *s, const char *path, const struct dirent *entry,
                            spsh__path_list *children, spsh_error *err)
 {
     spsh__builder below = {0};
@@ -150,7 +150,7 @@ static spsh_status look_at(search *s, const char *path, const struct dirent *ent
     return rc;
 }
 
-static bool is_worth_a_look(const search *s, const struct dirent *entry)
+static bool may_match(const search *s, const struct dirent *entry)
 {
     if (entry->d_name[0] == '.' || spsh__is_ignored_name(entry->d_name))
         return false;
@@ -199,8 +199,8 @@ static spsh_status list(search *s, const char *path, unsigned names_max, spsh__p
     while (rc == SPSH_OK && directory != NULL && (entry = readdir(directory)) != NULL) {
         if (++seen > names_max && s->names->count == found)
             break;
-        if (is_worth_a_look(s, entry))
-            rc = look_at(s, path, entry, children, err);
+        if (may_match(s, entry))
+            rc = inspect(s, path, entry, children, err);
     }
     if (directory != NULL)
         (void)closedir(directory);

@@ -302,7 +302,7 @@ static spsh_status report_bad_member(spsh__archive_index *index, uint64_t member
         problem_of(index, member, SPSH__VIEW_BAD_MEMBER, detail, &path);
     const size_t archive = spsh__archive_table_member(&index->table, member).archive;
     spsh_status rc = problem.path == NULL ? SPSH_NO_MEMORY(err)
-                                          : spsh__archive_tell(index, archive, &problem, err);
+                                          : spsh__archive_report(index, archive, &problem, err);
     spsh__builder_free(&path);
     return rc;
 }
@@ -569,9 +569,9 @@ void spsh__archive_index_forget_listed(const spsh__archive_index *index)
         index->archives[i].is_listed = false;
 }
 
-static spsh_status tell_repeated(const spsh__archive_index *index,
-                                 const spsh__view_observer *observer, uint64_t member,
-                                 spsh_error *err)
+static spsh_status report_repeated(const spsh__archive_index *index,
+                                   const spsh__view_observer *observer, uint64_t member,
+                                   spsh_error *err)
 {
     const spsh__indexed_archive *archive =
         &index->archives[spsh__archive_table_member(&index->table, member).archive];
@@ -587,8 +587,8 @@ static spsh_status tell_repeated(const spsh__archive_index *index,
     return rc;
 }
 
-static spsh_status tell_held(const spsh__archive_index *index, const spsh__view_observer *observer,
-                             spsh_error *err)
+static spsh_status report_held(const spsh__archive_index *index,
+                               const spsh__view_observer *observer, spsh_error *err)
 {
     spsh_status rc = SPSH_OK;
     for (size_t i = 0; i < index->held.count && rc == SPSH_OK; i++) {
@@ -607,16 +607,16 @@ static spsh_status tell_held(const spsh__archive_index *index, const spsh__view_
     return rc;
 }
 
-spsh_status spsh__archive_index_tell(const spsh__archive_index *index,
-                                     const spsh__view_observer *observer, spsh_error *err)
+spsh_status spsh__archive_index_report(const spsh__archive_index *index,
+                                       const spsh__view_observer *observer, spsh_error *err)
 {
     if (observer == NULL || observer->problem_fn == NULL)
         return SPSH_OK;
-    spsh_status rc = tell_held(index, observer, err);
+    spsh_status rc = report_held(index, observer, err);
     for (uint64_t at = 0; at < index->repeated.size_bytes && rc == SPSH_OK; at += sizeof(at)) {
         uint64_t member = 0;
         memcpy(&member, index->repeated.data + at, sizeof(member));
-        rc = tell_repeated(index, observer, member, err);
+        rc = report_repeated(index, observer, member, err);
     }
     return rc;
 }

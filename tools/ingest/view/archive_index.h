@@ -22,7 +22,7 @@ typedef struct spsh__archive_index_options {
     const char *scratch_directory; /* for spool files, which are kept, and tables, which are not */
     bool follow_links;             /* also look for archives in linked folders */
     bool plain_only;               /* ignore compressed archives */
-    bool used_only; /* delay problem reports until spsh__archive_index_tell, and report only
+    bool used_only; /* delay problem reports until spsh__archive_index_report, and report only
                        archives from which a lookup or a listing returned a file */
     const spsh__view_observer *observer; /* may be NULL */
 } spsh__archive_index_options;
@@ -72,11 +72,11 @@ SPSH_NODISCARD spsh_status spsh__archive_index_members(const spsh__archive_index
 
 /* Report the problems that are unknown when the index is built. A layout that lists all members of
  * an archive after spsh__archive_index_forget_listed handles repeated members itself.
- * spsh__archive_index_tell reports repeated members of the other archives, and the problems that
+ * spsh__archive_index_report reports repeated members of the other archives, and the problems that
  * used_only held back. */
 void spsh__archive_index_forget_listed(const spsh__archive_index *index);
-SPSH_NODISCARD spsh_status spsh__archive_index_tell(const spsh__archive_index *index,
-                                                    const spsh__view_observer *observer,
-                                                    spsh_error *err);
+SPSH_NODISCARD spsh_status spsh__archive_index_report(const spsh__archive_index *index,
+                                                      const spsh__view_observer *observer,
+                                                      spsh_error *err);
 
 #endif

@@ -612,5 +612,5 @@ spsh_status spsh__view_scan_ends(const spsh__view *view, const spsh__view_observ
 {
     return view->scratch->index == NULL
                ? SPSH_OK
-               : spsh__archive_index_tell(view->scratch->index, observer, err);
+               : spsh__archive_index_report(view->scratch->index, observer, err);
 }

@@ -74,7 +74,7 @@ static spsh_status add_link(walk *w, const char *folder, const char *name, spsh_
 }
 
 /* Return the type of the file at a name after following links, or an errno. */
-static int look_at(walk *w, const char *folder, const char *name, spsh__view_info *ret_info)
+static int inspect(walk *w, const char *folder, const char *name, spsh__view_info *ret_info)
 {
     spsh__builder_clear(&w->path);
     spsh__builder_append_part(&w->path, folder);
@@ -96,7 +96,7 @@ static spsh_status add_name(walk *w, const char *folder, const spsh__view_entry 
     case SPSH__VIEW_SPECIAL: return add_entry(w, name, SPSH__ENTRY_SPECIAL, err);
     case SPSH__VIEW_LINK: break;
     }
-    const int os_errno = look_at(w, folder, name, &info);
+    const int os_errno = inspect(w, folder, name, &info);
     if (os_errno == ENOMEM)
         return SPSH_NO_MEMORY(err);
     if (os_errno != 0)

@@ -80,8 +80,8 @@ static void begin(spsh__builder *out, size_t start)
 }
 
 /* Append "first to last" of each mask. Empty masks are omitted. */
-static void tell_masks(spsh__builder *out, const spsh_augment_draw *draw,
-                       const spsh_augment_subject *s, bool in_time)
+static void print_masks(spsh__builder *out, const spsh_augment_draw *draw,
+                        const spsh_augment_subject *s, bool in_time)
 {
     const uint32_t masks = in_time ? draw->time_masks : draw->frequency_masks;
     const char *before = in_time ? "frames " : "bins ";
@@ -102,8 +102,8 @@ static void tell_masks(spsh__builder *out, const spsh_augment_draw *draw,
     }
 }
 
-void spsh__hear_tell(spsh__builder *out, const spsh_augment_draw *draw,
-                     const spsh_augment_subject *subject)
+void spsh__hear_print(spsh__builder *out, const spsh_augment_draw *draw,
+                      const spsh_augment_subject *subject)
 {
     const size_t start = out->size_bytes;
     if (draw->speed_percent != 100)
@@ -127,7 +127,7 @@ void spsh__hear_tell(spsh__builder *out, const spsh_augment_draw *draw,
     }
     for (int in_time = 1; in_time >= 0; in_time--) {
         spsh__builder masks = {0};
-        tell_masks(&masks, draw, subject, in_time == 1);
+        print_masks(&masks, draw, subject, in_time == 1);
         if (masks.size_bytes > 0) {
             begin(out, start);
             spsh__builder_append_text(out, "without ");

@@ -39,7 +39,7 @@ void spsh__hear_request_free(spsh__hear_request *request);
 
 /** Describe a draw: "speed 0.9 (17778 samples), noise cafe-1 from its sample 52 on at 12.5 dB,
  * without frames 12 to 51", or "as it is". */
-void spsh__hear_tell(spsh__builder *out, const spsh_augment_draw *draw,
-                     const spsh_augment_subject *subject);
+void spsh__hear_print(spsh__builder *out, const spsh_augment_draw *draw,
+                      const spsh_augment_subject *subject);
 
 #endif

@@ -169,7 +169,7 @@ static spsh_status check_published(run *r, bool *ret_there, spsh_error *err)
 }
 
 /* Check the sealed shard of a unit. SPSH_E_NOT_FOUND: not made yet. */
-static spsh_status look_at_shard(run *r, uint64_t unit, spsh_shard_seal *ret_seal, spsh_error *err)
+static spsh_status inspect_shard(run *r, uint64_t unit, spsh_shard_seal *ret_seal, spsh_error *err)
 {
     spsh_shard_options opt = SPSH_SHARD_OPTIONS_INIT;
     spsh__builder path = {0};
@@ -197,14 +197,14 @@ static spsh_status look_at_shard(run *r, uint64_t unit, spsh_shard_seal *ret_sea
 }
 
 /* Check the shards of all parts. seals may be NULL. */
-static spsh_status look_at_shards(run *r, spsh_shard_seal *seals, spsh_error *err)
+static spsh_status inspect_shards(run *r, spsh_shard_seal *seals, spsh_error *err)
 {
     spsh_status rc = SPSH_OK;
     r->work.facts.missing_count = 0;
     for (uint64_t n = 0; n < r->work.shard_count && rc == SPSH_OK; n++) {
         spsh_shard_seal seal = {0};
         spsh_error why = SPSH_ERROR_INIT;
-        rc = look_at_shard(r, n, &seal, &why);
+        rc = inspect_shard(r, n, &seal, &why);
         r->work.shards[n].is_made = rc == SPSH_OK;
         if (rc == SPSH_E_NOT_FOUND) {
             r->work.facts.missing_count++;
@@ -374,7 +374,7 @@ static spsh_status publish(run *r, spsh_error *err)
     spsh_shard_seal *seals = calloc((size_t)r->work.shard_count + 1, sizeof(*seals));
     if (seals == NULL)
         return SPSH_NO_MEMORY(err);
-    spsh_status rc = look_at_shards(r, seals, err);
+    spsh_status rc = inspect_shards(r, seals, err);
     if (rc == SPSH_OK && r->work.facts.missing_count == 0) {
         uint64_t rows = 0;
         for (uint64_t n = 0; n < r->work.shard_count; n++)
@@ -423,7 +423,7 @@ static spsh_status run_all(run *r, spsh_error *err)
     spsh_status rc = check_published(r, &r->work.facts.already_there, err);
     if (rc != SPSH_OK || r->work.facts.already_there)
         return rc;
-    rc = look_at_shards(r, NULL, err);
+    rc = inspect_shards(r, NULL, err);
     if (rc == SPSH_OK)
         rc = spsh_io_make_directory(r->work.io, r->work.options->output, err);
     if (rc == SPSH_OK)
@@ -533,7 +533,7 @@ static spsh_status estimate_all(run *r, double measure_s, spsh__feature_estimate
     spsh__feature_work *w = &r->work;
     spsh_status rc = spsh__feature_work_open_featgen(w, err);
     if (rc == SPSH_OK && w->options->output != NULL)
-        rc = look_at_shards(r, NULL, err);
+        rc = inspect_shards(r, NULL, err);
     spsh__feature_work_number_jobs(w);
     for (uint64_t n = 0; n < w->shard_count && rc == SPSH_OK; n++) {
         if (!w->shards[n].is_to_do)

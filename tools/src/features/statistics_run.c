@@ -201,7 +201,7 @@ static bool has_enough(const run *r, const spsh_statistics *found, uint64_t shar
 }
 
 /* Damaged ones are made anew. */
-static spsh_status look_at(run *r, uint64_t shard, bool *ret_there, spsh_error *err)
+static spsh_status inspect(run *r, uint64_t shard, bool *ret_there, spsh_error *err)
 {
     spsh_statistics *found = NULL;
     spsh_error why = SPSH_ERROR_INIT;
@@ -212,12 +212,12 @@ static spsh_status look_at(run *r, uint64_t shard, bool *ret_there, spsh_error *
     return rc == SPSH_E_NO_MEMORY || rc == SPSH_E_IO ? spsh__fail_again(rc, &why, err) : SPSH_OK;
 }
 
-static spsh_status look_at_shards(run *r, spsh_error *err)
+static spsh_status inspect_shards(run *r, spsh_error *err)
 {
     spsh_status rc = SPSH_OK;
     r->work.facts.missing_count = 0;
     for (uint64_t n = 0; n < r->work.shard_count && rc == SPSH_OK; n++) {
-        rc = look_at(r, n, &r->work.shards[n].is_made, err);
+        rc = inspect(r, n, &r->work.shards[n].is_made, err);
         r->work.facts.missing_count += r->work.shards[n].is_made ? 0 : 1;
     }
     return rc;
@@ -297,7 +297,7 @@ static void remove_stale(run *r)
 static spsh_status publish(run *r, spsh_error *err)
 {
     sums all = {.dim = r->shard.dim};
-    spsh_status rc = look_at_shards(r, err);
+    spsh_status rc = inspect_shards(r, err);
     if (rc != SPSH_OK || r->work.facts.missing_count > 0)
         return rc;
     rc = add_shards(r, &all, err);
@@ -331,12 +331,12 @@ static spsh_status prepare(run *r, const spsh__feature_run_options *options, sps
 
 static spsh_status run_all(run *r, spsh_error *err)
 {
-    spsh_status rc = look_at(r, SPSH_STATISTICS_WHOLE, &r->work.facts.already_there, err);
+    spsh_status rc = inspect(r, SPSH_STATISTICS_WHOLE, &r->work.facts.already_there, err);
     if (rc == SPSH_OK && r->work.facts.already_there)
         remove_shard_files(r); /* left by a run that was killed at its end */
     if (rc != SPSH_OK || r->work.facts.already_there)
         return rc;
-    rc = look_at_shards(r, err);
+    rc = inspect_shards(r, err);
     spsh__feature_work_number_jobs(&r->work);
     remove_stale(r);
     if (rc == SPSH_OK)

@@ -25,12 +25,12 @@ static spsh_status write_picture(const char *path, const spsh__speech_plot *plot
 }
 
 /* "seed 1, epoch 0: speed 0.9, ..." */
-static const char *tell(const spsh__cat_subject *c, const spsh_augment_draw *draw,
-                        const spsh_augment_subject *subject, spsh__builder *out)
+static const char *describe_draw(const spsh__cat_subject *c, const spsh_augment_draw *draw,
+                                 const spsh_augment_subject *subject, spsh__builder *out)
 {
     spsh__html_format(out, "seed %llu, epoch %llu: ", (unsigned long long)c->request->plan.seed,
                       (unsigned long long)c->epoch);
-    spsh__hear_tell(out, draw, subject);
+    spsh__hear_print(out, draw, subject);
     return spsh__builder_text(out);
 }
 
@@ -60,7 +60,7 @@ static spsh_status plot(const spsh__cat_subject *c, spsh_hearing *hearing, const
     if (rc == SPSH_OK) /* borrowed until the reader's next call */
         rc = spsh_reader_metadata(c->reader, c->position, &utterance, err);
     if (is_augmented) {
-        picture.what = tell(c, &draw, &subject, &what);
+        picture.what = describe_draw(c, &draw, &subject, &what);
         picture.masks = &draw;
     }
     if (rc == SPSH_OK)

@@ -98,7 +98,7 @@ int spsh__audit_print(const spsh_audit *audit)
 
 /* ---- messages ---- */
 
-static void tell_failure(const spsh_audit_split *s, const spsh_audit_leak *leak, spsh_leak kind)
+static void print_failure(const spsh_audit_split *s, const spsh_audit_leak *leak, spsh_leak kind)
 {
     static const char *const shared[SPSH_LEAK_COUNT] = {
         [SPSH_LEAK_RECORDING] = "recording",
@@ -119,7 +119,7 @@ static void tell_failure(const spsh_audit_split *s, const spsh_audit_leak *leak,
                     percent - limit_percent);
 }
 
-int spsh__audit_tell(const spsh_audit *audit)
+int spsh__audit_display(const spsh_audit *audit)
 {
     int rc = SPSH_EXIT_DONE;
     for (size_t i = 0; i < spsh_audit_warning_count(audit); i++)
@@ -129,7 +129,7 @@ int spsh__audit_tell(const spsh_audit *audit)
             const spsh_audit_leak *leak = spsh_audit_leak_get(audit, i, (spsh_leak)k);
             if (!leak->is_failure)
                 continue;
-            tell_failure(spsh_audit_split_get(audit, i), leak, (spsh_leak)k);
+            print_failure(spsh_audit_split_get(audit, i), leak, (spsh_leak)k);
             rc = SPSH_EXIT_FAILED;
         }
     }

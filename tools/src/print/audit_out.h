@@ -10,7 +10,7 @@ int spsh__audit_print(const spsh_audit *audit);
 
 /* Report the warnings, and the exceeded limits with their excess. Returns SPSH_EXIT_FAILED if a
  * limit was exceeded. */
-int spsh__audit_tell(const spsh_audit *audit);
+int spsh__audit_display(const spsh_audit *audit);
 
 /* Print the estimated cost and write nothing. Returns the exit status. */
 int spsh__audit_print_estimate(const spsh_dedup_sources *sources, const spsh_audit_options *options,

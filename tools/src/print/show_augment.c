@@ -61,7 +61,7 @@ static spsh_status print_words(uint64_t epoch, const spsh_augment_draw *draw,
                                const spsh_augment_subject *subject, spsh_error *err)
 {
     spsh__builder words = {0};
-    spsh__hear_tell(&words, draw, subject);
+    spsh__hear_print(&words, draw, subject);
     if (spsh__builder_text(&words) == NULL) {
         spsh__builder_free(&words);
         return SPSH_NO_MEMORY(err);

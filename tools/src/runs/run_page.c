@@ -289,8 +289,8 @@ static double recent_loss(const spsh__series *s)
 {
     double sum = 0, weight = 0;
     for (size_t i = s->count - (s->count + 9) / 10; i < s->count; i++) {
-        sum += spsh__series_bunch(s, i, 0)->sum;
-        weight += spsh__series_bunch(s, i, 0)->weight;
+        sum += spsh__series_bin(s, i, 0)->sum;
+        weight += spsh__series_bin(s, i, 0)->weight;
     }
     return sum / weight;
 }
@@ -299,7 +299,7 @@ static double utterances_of(const spsh__series *s)
 {
     double weight = 0;
     for (size_t i = 0; i < s->count; i++)
-        weight += spsh__series_bunch(s, i, 0)->weight;
+        weight += spsh__series_bin(s, i, 0)->weight;
     return weight;
 }
 

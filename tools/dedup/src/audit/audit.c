@@ -304,11 +304,11 @@ static spsh_status list_members(spsh__audit *audit, spsh_error *err)
     memcpy(members, audit->nodes, (size_t)audit->node_count * sizeof(*members));
     qsort(members, (size_t)audit->node_count, sizeof(*members), compare_members);
     for (uint64_t i = 0; i < audit->node_count; i++) {
-        const bool is_told = count > 0 && members[i].split != SPSH_NONE_U32 &&
-                             members[count - 1].parent == members[i].parent &&
-                             members[count - 1].split == members[i].split;
+        const bool is_reported = count > 0 && members[i].split != SPSH_NONE_U32 &&
+                                 members[count - 1].parent == members[i].parent &&
+                                 members[count - 1].split == members[i].split;
         node *root = &audit->nodes[members[i].parent];
-        if (is_told)
+        if (is_reported)
             continue;
         if (root->count == 0)
             root->first = count;

@@ -169,8 +169,8 @@ static spsh_status join(spsh__builder *path, const char *folder, const char *nam
 }
 
 /* Whether summary.json begins as the summary of an audit. False if it cannot be read. */
-static spsh_status look_for_mark(const char *folder, const spsh_io *io, bool *ret_found,
-                                 spsh_error *err)
+static spsh_status find_mark(const char *folder, const spsh_io *io, bool *ret_found,
+                             spsh_error *err)
 {
     static const char mark[] = SUMMARY_MARK;
     char head[sizeof(mark)] = "";
@@ -205,7 +205,7 @@ spsh_status spsh__audit_folder_check(const char *folder, const spsh_io *io, spsh
             strncmp(entry->d_name, SUMMARY_FILE ".tmp-", sizeof(SUMMARY_FILE ".tmp-") - 1) == 0;
     closedir(listing);
     bool is_audit = false;
-    const spsh_status rc = is_empty ? SPSH_OK : look_for_mark(folder, io, &is_audit, err);
+    const spsh_status rc = is_empty ? SPSH_OK : find_mark(folder, io, &is_audit, err);
     if (rc != SPSH_OK || is_empty || is_audit)
         return rc;
     return SPSH_FAIL(err, SPSH_E_EXISTS,

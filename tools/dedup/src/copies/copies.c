@@ -354,7 +354,7 @@ static spsh_status listen(run *r, const spsh__work_file *file, uint64_t number,
     spsh_status rc = SPSH_OK;
     for (size_t at = 0; at < count && rc == SPSH_OK; at += LISTEN_AT_ONCE) {
         const size_t left = count - at;
-        spsh__call_watch_tell(o->watch, "listen", first + at, file->record_count);
+        spsh__call_watch_report(o->watch, "listen", first + at, file->record_count);
         rc = spsh__judge_run(r->judge, candidates + at,
                              left < LISTEN_AT_ONCE ? left : LISTEN_AT_ONCE,
                              (spsh__match_sink){write_match, out}, err);

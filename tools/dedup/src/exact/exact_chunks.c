@@ -119,7 +119,7 @@ static spsh_status add_all(chunk_finder *finder, spsh_error *err)
             spsh__exact_representative(search->groups, i) == i)
             rc = add_chunks(finder, reader, i, err);
         if (i % PROGRESS_STEP == 0 && rc == SPSH_OK) {
-            spsh__call_watch_tell(search->options->watch, "chunks", i, count);
+            spsh__call_watch_report(search->options->watch, "chunks", i, count);
             rc = spsh__call_watch_check(search->options->watch, err);
         }
     }
@@ -350,7 +350,7 @@ static spsh_status read_offset(pair_reading *r, chunk_pair *pair, spsh_error *er
 }
 
 /* True if both utterances view one record and overlap at this offset: the tier BYTES matched it. */
-static bool is_told(const spsh__exact_row *a, const spsh__exact_row *b, int64_t offset)
+static bool is_reported(const spsh__exact_row *a, const spsh__exact_row *b, int64_t offset)
 {
     return spsh__exact_is_one_place(a, b) &&
            offset == (int64_t)a->start_sample - (int64_t)b->start_sample;
@@ -371,7 +371,7 @@ static spsh_status read_pair(void *user, uint32_t worker, uint64_t number, spsh_
         rc = spsh__exact_reader_chunks(reader, 1, &r.b, &r.b_chunks, err);
     for (size_t i = 0; rc == SPSH_OK && i < pair->offset_count; i++) {
         r.offset = pair->offsets[i].samples;
-        if (!is_told(&r.a, &r.b, r.offset))
+        if (!is_reported(&r.a, &r.b, r.offset))
             rc = read_offset(&r, pair, err);
     }
     return rc;
@@ -465,7 +465,7 @@ static spsh_status read_all(chunk_finder *finder, spsh_error *err)
         votes += votes < UINT32_MAX;
         done++;
         if (at.at == at.count)
-            spsh__call_watch_tell(finder->search->options->watch, "stretches", done, total);
+            spsh__call_watch_report(finder->search->options->watch, "stretches", done, total);
     }
     if (rc == SPSH_E_END)
         rc = votes > 0 ? take_offset(finder, last, votes, err) : SPSH_OK;

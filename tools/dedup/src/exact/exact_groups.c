@@ -132,8 +132,8 @@ static spsh_status add_dataset(group_finder *finder, size_t dataset, spsh_error 
         if (rc == SPSH_OK)
             rc = spsh__call_watch_check(finder->search->options->watch, err);
         if ((first + at) % PROGRESS_STEP < ROWS_AT_ONCE)
-            spsh__call_watch_tell(finder->search->options->watch, "samples", first + at,
-                                  finder->search->groups->count);
+            spsh__call_watch_report(finder->search->options->watch, "samples", first + at,
+                                    finder->search->groups->count);
     }
     return rc;
 }

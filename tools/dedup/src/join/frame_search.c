@@ -86,8 +86,8 @@ static spsh_status add_found(pool *p, const spsh__candidate *found, size_t count
     return rc;
 }
 
-static spsh_status look_up(worker *w, uint64_t number, const spsh__set_print *print,
-                           spsh_error *err)
+static spsh_status find_row(worker *w, uint64_t number, const spsh__set_print *print,
+                            spsh_error *err)
 {
     spsh_status rc = SPSH_OK;
     for (uint64_t first = 0; rc == SPSH_OK && first < print->frame_count;
@@ -127,7 +127,7 @@ static spsh_status take_utterance(void *argument, uint64_t ordinal, spsh_error *
         rc = spsh__print_set_print(p->search->set, number, &print, err);
         if (rc == SPSH_OK)
             rc = p->side == SPSH_SIDE_TEST ? add_words(w, ordinal, number, err)
-                                           : look_up(w, number, &print, err);
+                                           : find_row(w, number, &print, err);
     }
     return rc;
 }

@@ -20,8 +20,8 @@ static spsh_explain_check *add(spsh__explain_facts *f, const char *what, const c
     return check;
 }
 
-static void say(spsh__explain_facts *f, const char *format, ...) SPSH_PRINTF(2, 3);
-static void say(spsh__explain_facts *f, const char *format, ...)
+static void describe(spsh__explain_facts *f, const char *format, ...) SPSH_PRINTF(2, 3);
+static void describe(spsh__explain_facts *f, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
@@ -114,7 +114,7 @@ static void check_all(spsh__explain_facts *f, const spsh__match *m)
 
 /* ---- words ---- */
 
-static void say_same(spsh__explain_facts *f, const spsh__match *m)
+static void describe_same(spsh__explain_facts *f, const spsh__match *m)
 {
     static const char *const heads[] = {"", "The same recording", "One lies inside the other",
                                         "They share a stretch"};
@@ -123,7 +123,8 @@ static void say_same(spsh__explain_facts *f, const spsh__match *m)
     const double share_b = 100 * m->coverage_b;
     for (size_t i = 2; i < f->shown.check_count; i++)
         f->checks[i].decides = i == 2 || i == 4 || i >= 6;
-    say(f,
+    describe(
+        f,
         "%s: the fingerprints agree (bit error rate %.3f, at most %.2f is allowed), and so do the "
         "waveforms (correlation %.3f, at least %.2f is needed). What is common holds %.0f %% of "
         "a's "
@@ -132,30 +133,32 @@ static void say_same(spsh__explain_facts *f, const spsh__match *m)
         100 * limits->coverage_min, m->is_inverted ? ". The polarity is turned over" : "");
 }
 
-static void say_none(spsh__explain_facts *f, const spsh__match *m)
+static void describe_none(spsh__explain_facts *f, const spsh__match *m)
 {
     for (size_t i = 0; i < f->shown.check_count; i++) {
         spsh_explain_check *check = &f->checks[i];
         if (check->is_passed)
             continue;
         check->decides = true;
-        say(f,
-            "No copy: where the two come closest, %s is %.3g%s%s, and %s %.3g is asked for. "
-            "Nothing "
-            "further was looked at.",
-            check->what, check->found, check->unit[0] == '\0' ? "" : " ", check->unit,
-            check->is_at_most ? "at most" : "at least", check->limit);
+        describe(f,
+                 "No copy: where the two come closest, %s is %.3g%s%s, and %s %.3g is asked for. "
+                 "Nothing "
+                 "further was looked at.",
+                 check->what, check->found, check->unit[0] == '\0' ? "" : " ", check->unit,
+                 check->is_at_most ? "at most" : "at least", check->limit);
         return;
     }
-    say(f, "No copy: %.2f s of a's and b's active speech are too little in common.", m->active_s);
+    describe(f, "No copy: %.2f s of a's and b's active speech are too little in common.",
+             m->active_s);
 }
 
-static void say_reread(spsh__explain_facts *f, const spsh__match *m)
+static void describe_reread(spsh__explain_facts *f, const spsh__match *m)
 {
     const spsh_explain_check *wave = &f->checks[4];
     f->checks[4].decides = !f->checks[4].is_passed;
     f->checks[5].decides = !f->checks[5].is_passed;
-    say(f,
+    describe(
+        f,
         "Not a copy: for %.2f s the fingerprints come close (bit error rate %.3f, at most %.2f is "
         "allowed), as they do where a voice says the same words or sounds again, but the waveforms "
         "do not agree: correlation %.3f and whitened %.3f, where %.2f and %.2f are needed for so "
@@ -164,54 +167,57 @@ static void say_reread(spsh__explain_facts *f, const spsh__match *m)
         f->checks[5].limit);
 }
 
-static void say_class(spsh__explain_facts *f, const spsh__match *m)
+static void describe_class(spsh__explain_facts *f, const spsh__match *m)
 {
     switch (m->kind) {
     case SPSH_COPY_SAME_RECORDING:
     case SPSH_COPY_CONTAINED:
-    case SPSH_COPY_SHARED_SEGMENT: say_same(f, m); break;
+    case SPSH_COPY_SHARED_SEGMENT: describe_same(f, m); break;
     case SPSH_COPY_TIME_SCALED:
         f->checks[f->shown.check_count - 1].decides = true;
-        say(f,
+        describe(
+            f,
             "The same recording at another speed: with b's speed divided by %.5f the waveforms "
             "correlate by %.3f (whitened %.3f). Never dropped: it may be meant as an augmentation.",
             m->scale, fabs(m->ncc), fabs(m->ncc_white));
         break;
     case SPSH_COPY_PROBABLE_COPY:
-        say(f,
+        describe(
+            f,
             "Probably a copy that went through a codec which does not keep the waveform: bit error "
             "rate %.3f and envelope %.2f speak for one, correlation %.3f does not. Never dropped: "
             "listen.",
             m->ber, m->envelope, fabs(m->ncc));
         break;
     case SPSH_COPY_SAME_PERFORMANCE:
-        say(f,
+        describe(
+            f,
             "The same performance by another microphone or room: %.0f %% of the blocks are in step "
             "within %.2f ms, envelope %.2f, but the waveforms differ (correlation %.3f). Never "
             "dropped; between train and test it is a leak.",
             100 * m->block_share, m->spread_ms, m->envelope, fabs(m->ncc));
         break;
-    case SPSH_COPY_REREAD: say_reread(f, m); break;
+    case SPSH_COPY_REREAD: describe_reread(f, m); break;
     case SPSH_COPY_NONE:
-    case SPSH_COPY_CLASS_COUNT: say_none(f, m); break;
+    case SPSH_COPY_CLASS_COUNT: describe_none(f, m); break;
     }
 }
 
 /* ---- the verdict ---- */
 
-static bool say_exact(spsh__explain_facts *f)
+static bool describe_exact(spsh__explain_facts *f)
 {
     f->shown.kind = SPSH_COPY_SAME_RECORDING;
     f->shown.may_drop = true;
     if (f->shown.is_one_record) {
         f->shown.tier = SPSH_TIER_BYTES;
-        say(f, "The same recording: both have equal stored bytes, or are one stored record.");
+        describe(f, "The same recording: both have equal stored bytes, or are one stored record.");
     } else if (f->shown.has_equal_pcm || f->shown.has_equal_trimmed || f->shown.has_equal_mono) {
         f->shown.tier = SPSH_TIER_PCM;
-        say(f, "The same recording: every decoded sample is equal%s.",
-            f->shown.has_equal_pcm       ? ""
-            : f->shown.has_equal_trimmed ? ", but for digital silence around them"
-                                         : ", but that one has the channel more than once");
+        describe(f, "The same recording: every decoded sample is equal%s.",
+                 f->shown.has_equal_pcm       ? ""
+                 : f->shown.has_equal_trimmed ? ", but for digital silence around them"
+                                              : ", but that one has the channel more than once");
     } else {
         return false;
     }
@@ -224,21 +230,22 @@ void spsh__explain_judge(spsh__explain_facts *f)
     const bool is_measured = m->count > 0 && m->active_s > 0;
     if (is_measured)
         check_all(f, m);
-    if (say_exact(f))
+    if (describe_exact(f))
         return;
     f->shown.tier = m->tier;
     f->shown.kind = m->kind;
     f->shown.may_drop = spsh__tier_may_drop(m->tier) &&
                         (m->kind == SPSH_COPY_SAME_RECORDING || m->kind == SPSH_COPY_CONTAINED);
     if ((f->rows[0].flags & f->rows[1].flags & SPSH__ROW_DECODED) == 0)
-        say(f, "Unknown: the audio of %s cannot be decoded, and the stored bytes differ.",
-            (f->rows[0].flags & SPSH__ROW_DECODED) == 0 ? "a" : "b");
+        describe(f, "Unknown: the audio of %s cannot be decoded, and the stored bytes differ.",
+                 (f->rows[0].flags & SPSH__ROW_DECODED) == 0 ? "a" : "b");
     else if (is_measured)
-        say_class(f, m);
+        describe_class(f, m);
     else if (!f->is_searched)
-        say(f, "Nothing was found: their keys agree nowhere, and they are too long to be compared "
+        describe(
+            f, "Nothing was found: their keys agree nowhere, and they are too long to be compared "
                "at every offset.");
     else
-        say(f, "No copy: nowhere do the two have %.2g s of active speech in common.",
-            limits->active_min_s);
+        describe(f, "No copy: nowhere do the two have %.2g s of active speech in common.",
+                 limits->active_min_s);
 }

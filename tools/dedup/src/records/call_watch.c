@@ -3,8 +3,8 @@
 
 #include "speechshard/inside.h"
 
-void spsh__call_watch_tell(spsh__call_watch *watch, const char *stage, uint64_t done,
-                           uint64_t total)
+void spsh__call_watch_report(spsh__call_watch *watch, const char *stage, uint64_t done,
+                             uint64_t total)
 {
     if (watch == NULL || watch->progress_fn == NULL || watch->is_canceled)
         return;

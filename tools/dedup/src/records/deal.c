@@ -27,7 +27,7 @@ static spsh_status take_piece(void *user, uint32_t worker, uint64_t piece, spsh_
         return rc;
     (void)pthread_mutex_lock(&t->mutex);
     t->done += end - first;
-    spsh__call_watch_tell(deal->watch, deal->stage, t->done, deal->end - deal->first);
+    spsh__call_watch_report(deal->watch, deal->stage, t->done, deal->end - deal->first);
     (void)pthread_mutex_unlock(&t->mutex);
     return SPSH_OK;
 }

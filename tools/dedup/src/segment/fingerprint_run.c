@@ -119,7 +119,7 @@ static bool is_unsound(spsh_status status)
     }
 }
 
-static spsh_status look_at(run *r, part_shard *shard, spsh_error *err)
+static spsh_status inspect(run *r, part_shard *shard, spsh_error *err)
 {
     spsh__segment *segment = NULL;
     spsh_error why = SPSH_ERROR_INIT;
@@ -197,8 +197,8 @@ static spsh_status collect(run *r, spsh__ordered_work *work, const part_shard *s
         r->facts.made_seconds += result->seconds;
         r->utterances_done += r->jobs[job].count;
         spsh__ordered_work_release(work);
-        spsh__call_watch_tell(r->options->watch, "fingerprint", r->utterances_done,
-                              r->utterances_to_do);
+        spsh__call_watch_report(r->options->watch, "fingerprint", r->utterances_done,
+                                r->utterances_to_do);
     }
     return rc;
 }
@@ -402,7 +402,7 @@ static spsh_status prepare(run *r, const char *dataset_path, spsh_error *err)
     if (rc == SPSH_OK)
         rc = list_shards(r, err);
     for (size_t i = 0; rc == SPSH_OK && i < r->shard_count; i++)
-        rc = look_at(r, &r->shards[i], err);
+        rc = inspect(r, &r->shards[i], err);
     r->facts.shard_count = r->shard_count;
     return rc;
 }

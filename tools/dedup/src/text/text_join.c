@@ -114,7 +114,7 @@ static spsh_status read_tests(join *j, spsh_error *err)
             continue;
         rc = add_test(j, &r, ordinal, err);
         if (j->test_count % PIECE == 0)
-            spsh__call_watch_tell(j->options->watch, "test texts", j->test_count, tests);
+            spsh__call_watch_report(j->options->watch, "test texts", j->test_count, tests);
     }
     rows_close(&r);
     j->facts.test_count = j->test_count;

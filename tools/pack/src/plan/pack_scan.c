@@ -278,8 +278,8 @@ static spsh_status scan_source(spsh__plan_scan *scan, const spsh__view *view,
 }
 
 /* Report every folder or file that was found but is not packed. No rows are lost. */
-static spsh_status tell_leftovers(spsh__plan_scan *scan, const spsh__view *view,
-                                  const spsh__corpus *corpus, spsh_error *err)
+static spsh_status report_leftovers(spsh__plan_scan *scan, const spsh__view *view,
+                                    const spsh__corpus *corpus, spsh_error *err)
 {
     const char *root = spsh__view_root(view);
     spsh_status rc = SPSH_OK;
@@ -344,7 +344,7 @@ static spsh_status scan_view(spsh__plan_scan *scan, const spsh__view *view, spsh
     for (size_t i = 0; i < corpus.source_count && rc == SPSH_OK; i++)
         rc = scan_found(scan, view, &corpus.sources[i], err);
     if (rc == SPSH_OK)
-        rc = tell_leftovers(scan, view, &corpus, err);
+        rc = report_leftovers(scan, view, &corpus, err);
     spsh__corpus_free(&corpus);
     return rc;
 }
@@ -421,7 +421,7 @@ static spsh_status scan_corpus(spsh__plan_scan *scan, const char *root, spsh_err
 }
 
 /* Parts of known releases that are there in part: no row is lost by it. */
-static spsh_status tell_published(spsh__plan_scan *scan, spsh_error *err)
+static spsh_status report_published(spsh__plan_scan *scan, spsh_error *err)
 {
     char line[SPSH__PUBLISHED_LINE_BYTES];
     spsh_status rc = SPSH_OK;
@@ -479,7 +479,7 @@ static spsh_status find_duplicates(spsh__plan_scan *scan, spsh_error *err)
     return SPSH_OK;
 }
 
-static void tell_shared_ids(const spsh__plan_scan *scan)
+static void report_shared_ids(const spsh__plan_scan *scan)
 {
     for (size_t i = 0; i < scan->origins.pair_count; i++) {
         const spsh__origin_pair *pair = &scan->origins.pairs[i];
@@ -524,11 +524,11 @@ spsh_status spsh__plan_scan_run(const spsh_pack_options *options, const char *wo
     for (scan->corpus = 0; rc == SPSH_OK && scan->corpus < options->corpus_count; scan->corpus++)
         rc = scan_corpus(scan, options->corpora[scan->corpus], err);
     if (rc == SPSH_OK)
-        rc = tell_published(scan, err);
+        rc = report_published(scan, err);
     if (rc == SPSH_OK)
         rc = find_duplicates(scan, err);
     if (rc == SPSH_OK) {
-        tell_shared_ids(scan);
+        report_shared_ids(scan);
         *ret_scan = scan;
         scan = NULL;
     }
