@@ -143,11 +143,11 @@ static void time_passes(const pass *passes, uint32_t count, const char *prefix)
            figure_of(forward, ROUNDS).median, prefix, figure_of(backward, ROUNDS).median);
 }
 
-static void run_rung(const pass *passes, const char *precision, spsh__rnn_rung rung)
+static void run_algorithm(const pass *passes, const char *precision, spsh__rnn_algorithm algorithm)
 {
     spsh__backend *b = passes[0].b;
-    const char *name = spsh__rnn_rung_name(rung);
-    spsh__cuda_rnn_choose(b, rung);
+    const char *name = spsh__rnn_algorithm_name(algorithm);
+    spsh__cuda_rnn_choose(b, algorithm);
     run_pass(&passes[0], false); /* chooses */
     check_ok(b->ops->status_fn(b, &err));
     const char *text = spsh__cuda_rnn_text(b, &passes[0].s, true);
@@ -175,8 +175,8 @@ static void run_precision(spsh__precision precision, const char *name)
         pass passes[2];
         open_pass(&passes[0], b, batch);
         open_pass(&passes[1], b, batch);
-        for (int rung = SPSH__RNN_PERSISTENT; rung < SPSH__RNN_RUNGS; rung++)
-            run_rung(passes, name, (spsh__rnn_rung)rung);
+        for (int algorithm = SPSH__RNN_PERSISTENT; algorithm < SPSH__RNN_ALGORITHMS; algorithm++)
+            run_algorithm(passes, name, (spsh__rnn_algorithm)algorithm);
         close_pass(&passes[0]);
         close_pass(&passes[1]);
     }

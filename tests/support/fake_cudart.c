@@ -283,9 +283,9 @@ int fake_fill(void *memory, int byte, size_t size_bytes, void *stream)
 int fake_memory_info(size_t *free_bytes, size_t *all_bytes)
 {
     need_context();
-    uint64_t is_free = 0, all = 0;
-    const spsh_status rc = twin_table.memory_fn((uint32_t)device, &is_free, &all, NULL);
-    *free_bytes = is_free;
+    uint64_t has_own_model = 0, all = 0;
+    const spsh_status rc = twin_table.memory_fn((uint32_t)device, &has_own_model, &all, NULL);
+    *free_bytes = has_own_model;
     *all_bytes = all;
     return kept_status(rc);
 }

@@ -105,7 +105,7 @@ static spsh__backend_buffer dx(const operator_run *r)
 }
 
 /* A device has a copy of a batch's lengths. */
-static void tell_lengths(const operator_run *r, const uint32_t *lengths, uint32_t batch)
+static void upload_lengths(const operator_run *r, const uint32_t *lengths, uint32_t batch)
 {
     const spsh__batch_lengths l = {lengths, lengths, batch};
     if (r->ops->batch_fn != NULL)
@@ -121,7 +121,7 @@ static const uint32_t *some_lengths(const operator_run *r, uint32_t batch, uint3
         const uint32_t choice[5] = {frames, 0, frames / 2, frames > 0 ? frames - 1 : 0, frames};
         lengths[n] = choice[n % 5];
     }
-    tell_lengths(r, lengths, batch);
+    upload_lengths(r, lengths, batch);
     return lengths;
 }
 
@@ -666,7 +666,7 @@ static void ctc(operator_run *r, double scale, spsh__backend_buffer dlogits)
     spsh__ctc_result results[4];
     const spsh__ctc_io io = {r->inputs[0].data, dlogits, ctc_weights, results};
     REQUIRE(s->batch == 4);
-    tell_lengths(r, lengths, s->batch);
+    upload_lengths(r, lengths, s->batch);
     r->ops->ctc_fn(r->b, &shape, lengths, &labels, &io);
     spsh__backend_finish(r->b);
     double loss = 0;

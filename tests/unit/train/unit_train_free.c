@@ -165,7 +165,7 @@ static spsh_status step(world *w, uint32_t i, spsh_error *err)
     if (rc != SPSH_OK)
         return rc;
     if (ops->flush_fn == NULL || w->o->learners == 1)
-        CHECK(total == (!ops->is_free                 ? w->o->learners
+        CHECK(total == (!ops->has_own_model           ? w->o->learners
                         : w->o->options.node_size > 0 ? w->o->options.node_size
                                                       : 1));
     else
@@ -270,7 +270,7 @@ static spsh_status learn(void *user, uint32_t i, spsh_error *err)
         if (rc == SPSH_OK && is_due)
             rc = update(w, i, err);
     }
-    if (rc != SPSH_OK || !l->strategy->ops->is_free)
+    if (rc != SPSH_OK || !l->strategy->ops->has_own_model)
         return rc;
     rc = l->strategy->ops->settle_fn(l->strategy, err);
     if (rc == SPSH_OK && i == 0)

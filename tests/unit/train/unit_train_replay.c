@@ -65,7 +65,7 @@ static bool is_alone(void *user)
 }
 
 /* A learner that has done all its steps answers others until all have finished. */
-static spsh_status say_bye(puller *p, spsh_error *err)
+static spsh_status send_bye(puller *p, spsh_error *err)
 {
     static const spsh__mark mark = {WAIT, 0, 0};
     const spsh__message bye = {.kind = BYE};
@@ -129,7 +129,7 @@ static spsh_status pull(void *user, uint32_t learner, spsh_error *err)
     spsh_status rc = SPSH_OK;
     while (rc == SPSH_OK && p->steps < w->steps)
         rc = step(p, read, &state, err);
-    return rc != SPSH_OK ? rc : say_bye(p, err);
+    return rc != SPSH_OK ? rc : send_bye(p, err);
 }
 
 static void start(world *w, spsh__runtime *t, uint32_t learner)

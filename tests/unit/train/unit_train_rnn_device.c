@@ -264,8 +264,8 @@ static const spsh__rnn_shape shapes[] = {
 enum { SHAPES = sizeof(shapes) / sizeof(*shapes), SMALL_SHAPES = SHAPES - 2 };
 
 /* The fallback that the host emulation selects. */
-static spsh__rnn_rung expected(const spsh__backend *b, const spsh__rnn_shape *s,
-                               spsh__rnn_rung asked)
+static spsh__rnn_algorithm expected(const spsh__backend *b, const spsh__rnn_shape *s,
+                                    spsh__rnn_algorithm asked)
 {
     if (asked == SPSH__RNN_PERSISTENT || (asked == SPSH__RNN_AUTO && b->has_half))
         return SPSH__RNN_PERSISTENT;
@@ -276,12 +276,12 @@ static spsh__rnn_rung expected(const spsh__backend *b, const spsh__rnn_shape *s,
     return asked;
 }
 
-static void check_rung(const layer *l, spsh__rnn_rung rung)
+static void check_algorithm(const layer *l, spsh__rnn_algorithm algorithm)
 {
     if (twin == NULL)
         return;
     const char *text = spsh__cuda_rnn_text(l->b, &l->s, l->has_two_biases);
-    const char *name = spsh__rnn_rung_name(rung);
+    const char *name = spsh__rnn_algorithm_name(algorithm);
     const size_t length = strlen(name);
     if (strncmp(text, name, length) != 0 ||
         (text[length] != '\0' && text[length] != ':' && text[length] != ',')) {
@@ -301,16 +301,17 @@ static void run(const layer *l)
     check_status(l->b);
 }
 
-static void test_layer(spsh__backend *b, const layer *right, spsh__rnn_rung rung, double tolerance)
+static void test_layer(spsh__backend *b, const layer *right, spsh__rnn_algorithm algorithm,
+                       double tolerance)
 {
     layer both[2];
-    spsh__cuda_rnn_choose(b, rung);
+    spsh__cuda_rnn_choose(b, algorithm);
     pair_open(both, b, &right->s, right->has_two_biases);
     for (int i = 0; i < 2; i++)
         copy_inputs(&both[i], right);
     run(&both[0]);
     check_outputs(&both[0], right, tolerance, "against reference");
-    check_rung(&both[0], expected(b, &right->s, rung));
+    check_algorithm(&both[0], expected(b, &right->s, algorithm));
     both[1].has_dx = false;
     run(&both[1]);
     check_outputs(&both[1], &both[0], same(), "a second time, without dx");
@@ -330,13 +331,13 @@ static void test_shape(spsh__backend *b, spsh__backend *reference, const spsh__r
     forward(&right);
     backward(&right);
     copy_inputs(&right, &rounded); /* backward overwrites dy */
-    for (int rung = SPSH__RNN_AUTO; rung < SPSH__RNN_RUNGS; rung++)
-        test_layer(b, &right, (spsh__rnn_rung)rung, tolerance);
+    for (int algorithm = SPSH__RNN_AUTO; algorithm < SPSH__RNN_ALGORITHMS; algorithm++)
+        test_layer(b, &right, (spsh__rnn_algorithm)algorithm, tolerance);
     layer_close(&right);
     layer_close(&rounded);
 }
 
-static void test_rungs(void)
+static void test_algorithms(void)
 {
     const size_t count = twin != NULL ? SMALL_SHAPES : SHAPES;
     spsh__backend *reference = NULL;
@@ -357,18 +358,18 @@ static void test_rungs(void)
  */
 
 /* A shape that this fallback accepts in the host emulation. */
-static const spsh__rnn_shape *shape_of(spsh__rnn_rung rung)
+static const spsh__rnn_shape *shape_of(spsh__rnn_algorithm algorithm)
 {
-    return &shapes[rung == SPSH__RNN_CUDNN_PERSISTENT ? 5 : 3];
+    return &shapes[algorithm == SPSH__RNN_CUDNN_PERSISTENT ? 5 : 3];
 }
 
-static void test_lanes(spsh__rnn_rung rung, spsh__precision precision)
+static void test_lanes(spsh__rnn_algorithm algorithm, spsh__precision precision)
 {
     spsh__backend *b = open_backend(precision, false);
     layer both[2], alone[2];
-    spsh__cuda_rnn_choose(b, rung);
-    pair_open(both, b, shape_of(rung), true);
-    pair_open(alone, b, shape_of(rung), true);
+    spsh__cuda_rnn_choose(b, algorithm);
+    pair_open(both, b, shape_of(algorithm), true);
+    pair_open(alone, b, shape_of(algorithm), true);
     for (int i = 0; i < 2; i++) {
         write_inputs(&both[i]);
         copy_inputs(&alone[i], &both[i]);
@@ -387,7 +388,7 @@ static void test_lanes(spsh__rnn_rung rung, spsh__precision precision)
     check_status(b);
     for (int i = 0; i < 2; i++)
         check_outputs(&both[i], &alone[i], same(), "on two lanes");
-    check_rung(&both[0], rung);
+    check_algorithm(&both[0], algorithm);
     pair_close(alone);
     pair_close(both);
     spsh__backend_close(b);
@@ -410,13 +411,13 @@ static void do_segment(spsh__backend *b, const layer both[2])
 }
 
 /* The third run launches a graph. The inputs differ each time, in the same memory. */
-static void test_segments(spsh__rnn_rung rung, spsh__precision precision)
+static void test_segments(spsh__rnn_algorithm algorithm, spsh__precision precision)
 {
     spsh__backend *b = open_backend(precision, false);
     layer both[2], alone;
-    spsh__cuda_rnn_choose(b, rung);
-    pair_open(both, b, shape_of(rung), true);
-    layer_open(&alone, b, shape_of(rung), true);
+    spsh__cuda_rnn_choose(b, algorithm);
+    pair_open(both, b, shape_of(algorithm), true);
+    layer_open(&alone, b, shape_of(algorithm), true);
     for (int i = 0; i < 4; i++) {
         write_inputs(&both[0]);
         copy_inputs(&both[1], &both[0]);
@@ -429,7 +430,7 @@ static void test_segments(spsh__rnn_rung rung, spsh__precision precision)
         check_outputs(&both[1], &alone, same(), "in a segment, on the second lane");
     }
     CHECK_U64(spsh__cuda_segments_counted(b).launched, 2);
-    check_rung(&alone, rung);
+    check_algorithm(&alone, algorithm);
     layer_close(&alone);
     pair_close(both);
     spsh__backend_close(b);
@@ -468,8 +469,8 @@ static void test_reserve(void)
 
 /* --------------------------------------------------------------------------- excluded fallbacks */
 
-static void check_choice(spsh__backend *b, const spsh__rnn_shape *s, spsh__rnn_rung asked,
-                         spsh__rnn_rung rung)
+static void check_choice(spsh__backend *b, const spsh__rnn_shape *s, spsh__rnn_algorithm asked,
+                         spsh__rnn_algorithm algorithm)
 {
     layer l;
     spsh__cuda_rnn_choose(b, asked);
@@ -477,7 +478,7 @@ static void check_choice(spsh__backend *b, const spsh__rnn_shape *s, spsh__rnn_r
     write_inputs(&l);
     CHECK_STR(spsh__cuda_rnn_text(b, s, true), "");
     run(&l);
-    check_rung(&l, rung);
+    check_algorithm(&l, algorithm);
     layer_close(&l);
 }
 
@@ -575,10 +576,10 @@ TEST_MAIN(unit_train_rnn_device)
     memcpy(&rnn_controls_fn, &symbol, sizeof(rnn_controls_fn));
     twin_rnn = rnn_controls_fn == NULL ? NULL : rnn_controls_fn();
     seed = test_seed(20261122);
-    test_rungs();
-    for (int rung = SPSH__RNN_PERSISTENT; rung < SPSH__RNN_RUNGS; rung++) {
-        test_lanes((spsh__rnn_rung)rung, rung % 2 == 0 ? SPSH__FP16 : SPSH__BF16);
-        test_segments((spsh__rnn_rung)rung, rung % 2 == 0 ? SPSH__FP32 : SPSH__FP16);
+    test_algorithms();
+    for (int algorithm = SPSH__RNN_PERSISTENT; algorithm < SPSH__RNN_ALGORITHMS; algorithm++) {
+        test_lanes((spsh__rnn_algorithm)algorithm, algorithm % 2 == 0 ? SPSH__FP16 : SPSH__BF16);
+        test_segments((spsh__rnn_algorithm)algorithm, algorithm % 2 == 0 ? SPSH__FP32 : SPSH__FP16);
     }
     test_reserve();
     for (size_t k = 0; k < sizeof(kinds) / sizeof(*kinds); k++)

@@ -57,14 +57,14 @@ typedef struct spsh__rows {
 typedef enum spsh__cell { SPSH__CELL_LSTM = 0, SPSH__CELL_GRU = 1 } spsh__cell;
 
 /* By which of several ways a GPU does recurrent layers (backend_cuda_rnn.h). */
-typedef enum spsh__rnn_rung {
+typedef enum spsh__rnn_algorithm {
     SPSH__RNN_AUTO = 0, /* persistent with 16 bits, else from cudnn-persistent on */
     SPSH__RNN_PERSISTENT,
     SPSH__RNN_CUDNN_PERSISTENT,
     SPSH__RNN_CUDNN,
     SPSH__RNN_STEPWISE,
-    SPSH__RNN_RUNGS
-} spsh__rnn_rung;
+    SPSH__RNN_ALGORITHMS
+} spsh__rnn_algorithm;
 
 /* One direction. Gates: LSTM (Hochreiter and Schmidhuber 1997, with forget gates) i, f, g, o; GRU
  * (Cho and others 2014) r, z, n with the reset gate inside (linear before reset): as PyTorch and

@@ -20,7 +20,7 @@
 
 #include "speechshard/inside.h"
 
-enum { LOOKS_MAX = 4000, LOOKS_BEFORE_YIELD = 2000 };
+enum { SPINS_MAX = 4000, SPINS_BEFORE_YIELD = 2000 };
 
 struct spsh__cpu_pool {
     spsh_allocator allocator;
@@ -67,7 +67,7 @@ static bool has_work(spsh__cpu_pool *pool)
 
 static void wait_for_work(spsh__cpu_pool *pool)
 {
-    for (int look = 0; look < LOOKS_MAX; look++) {
+    for (int spin = 0; spin < SPINS_MAX; spin++) {
         if (has_work(pool))
             return;
         relax();
@@ -112,8 +112,8 @@ void spsh__cpu_pool_run(spsh__cpu_pool *pool, spsh__piece_fn piece_fn, void *wor
     if (atomic_load(&pool->sleepers) > 0 && pool->pid == getpid())
         wake_all(pool);
     work_on(pool);
-    for (int look = 0; atomic_load(&pool->done) < pieces; look++) {
-        if (look < LOOKS_BEFORE_YIELD)
+    for (int spin = 0; atomic_load(&pool->done) < pieces; spin++) {
+        if (spin < SPINS_BEFORE_YIELD)
             relax();
         else
             (void)sched_yield();

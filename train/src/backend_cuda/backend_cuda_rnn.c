@@ -1,16 +1,15 @@
-/* backend_cuda_rnn.c: recurrent layers of the backend `cuda`: which rung of the ladder
- * (backend_cuda_rnn.h) a shape is done by, and the operators. Rungs are in _rnn_own.c and
- * _rnn_layer.c.
+/* backend_cuda_rnn.c: recurrent layers of the backend `cuda`: the choice of an algorithm for each
+ * shape (backend_cuda_rnn.h), and the operators. The algorithms are in _rnn_own.c and _rnn_layer.c.
  */
 #include "backend_cuda_rnn_state.h"
 
 #include <stdio.h>
 
-const char *spsh__rnn_rung_name(spsh__rnn_rung rung)
+const char *spsh__rnn_algorithm_name(spsh__rnn_algorithm algorithm)
 {
-    static const char *const names[SPSH__RNN_RUNGS] = {"auto", "persistent", "cudnn-persistent",
-                                                       "cudnn", "stepwise"};
-    return names[rung];
+    static const char *const names[SPSH__RNN_ALGORITHMS] = {
+        "auto", "persistent", "cudnn-persistent", "cudnn", "stepwise"};
+    return names[algorithm];
 }
 
 /* The size that our algorithms need with 16 bits: for an LSTM, 4 + 2 elements per unit and row.
@@ -72,11 +71,12 @@ static spsh_status fit(spsh__backend *b, spsh__rnn_choice *c, spsh_error *err)
 {
     const spsh__device_kind kind =
         spsh__cuda_array(b, (spsh__backend_buffer){NULL, b->has_half}).kind;
-    const bool is_cudnn = c->rung == SPSH__RNN_CUDNN || c->rung == SPSH__RNN_CUDNN_PERSISTENT;
+    const bool is_cudnn =
+        c->algorithm == SPSH__RNN_CUDNN || c->algorithm == SPSH__RNN_CUDNN_PERSISTENT;
     if (is_cudnn && b->is_deterministic)
         return SPSH_FAIL(err, SPSH_E_UNSUPPORTED,
                          "its sums are not said to be the same from run to run");
-    switch (c->rung) {
+    switch (c->algorithm) {
     case SPSH__RNN_PERSISTENT: return spsh__rnn_fit_persistent(spsh__rnn_of(b), c, kind, err);
     case SPSH__RNN_CUDNN_PERSISTENT: return spsh__rnn_fit_cudnn_persistent(b, c, err);
     case SPSH__RNN_CUDNN: return spsh__rnn_fit_cudnn(b, c, err);
@@ -84,7 +84,7 @@ static spsh_status fit(spsh__backend *b, spsh__rnn_choice *c, spsh_error *err)
     }
 }
 
-static uint32_t first_rung(const spsh__backend *b, const spsh__rnn_choice *c)
+static uint32_t first_algorithm(const spsh__backend *b, const spsh__rnn_choice *c)
 {
     if (c->asked != SPSH__RNN_AUTO)
         return c->asked;
@@ -96,19 +96,20 @@ static spsh__rnn_choice *choose(spsh__backend *b, spsh__rnn_choice *c)
 {
     spsh__rnn_state *self = spsh__rnn_of(b);
     char refusals[sizeof(c->text)] = "";
-    for (uint32_t rung = first_rung(b, c); rung < SPSH__RNN_RUNGS; rung++) {
+    for (uint32_t algorithm = first_algorithm(b, c); algorithm < SPSH__RNN_ALGORITHMS;
+         algorithm++) {
         spsh_error err = SPSH_ERROR_INIT;
-        c->rung = (spsh__rnn_rung)rung;
+        c->algorithm = (spsh__rnn_algorithm)algorithm;
         if (fit(b, c, &err) == SPSH_OK)
             break;
         const size_t used = strlen(refusals);
         (void)snprintf(refusals + used, sizeof(refusals) - used, ", not %s (%.100s)",
-                       spsh__rnn_rung_name(c->rung), err.message);
+                       spsh__rnn_algorithm_name(c->algorithm), err.message);
     }
-    if (c->rung != SPSH__RNN_PERSISTENT)
-        (void)snprintf(c->text, sizeof(c->text), "%s%s%.340s", spsh__rnn_rung_name(c->rung),
-                       c->layer != NULL && c->inputs != c->shape.inputs ? ", inputs padded" : "",
-                       refusals);
+    if (c->algorithm != SPSH__RNN_PERSISTENT)
+        (void)snprintf(
+            c->text, sizeof(c->text), "%s%s%.340s", spsh__rnn_algorithm_name(c->algorithm),
+            c->layer != NULL && c->inputs != c->shape.inputs ? ", inputs padded" : "", refusals);
     c->next = self->choices;
     self->choices = c;
     return c;
@@ -121,7 +122,7 @@ static spsh__rnn_choice *find_choice(const spsh__rnn_state *self, const spsh__rn
         if (c->shape.frames == s->frames && c->shape.batch == s->batch &&
             c->shape.cell == s->cell && c->shape.inputs == s->inputs &&
             c->shape.hidden == s->hidden && c->has_two_biases == has_two_biases &&
-            c->asked == self->rung)
+            c->asked == self->algorithm)
             return c;
     }
     return NULL;
@@ -154,13 +155,13 @@ static const spsh__rnn_choice *choice_of(spsh__backend *b, const spsh__rnn_shape
     }
     c->shape = *s;
     c->has_two_biases = has_two_biases;
-    c->asked = self->rung;
+    c->asked = self->algorithm;
     return choose(b, c);
 }
 
-void spsh__cuda_rnn_choose(spsh__backend *b, spsh__rnn_rung rung)
+void spsh__cuda_rnn_choose(spsh__backend *b, spsh__rnn_algorithm algorithm)
 {
-    spsh__rnn_of(b)->rung = rung;
+    spsh__rnn_of(b)->algorithm = algorithm;
 }
 
 const char *spsh__cuda_rnn_text(const spsh__backend *b, const spsh__rnn_shape *s,
@@ -173,7 +174,7 @@ const char *spsh__cuda_rnn_text(const spsh__backend *b, const spsh__rnn_shape *s
 static bool is_news(const spsh__rnn_state *self, const spsh__rnn_choice *c)
 {
     for (const spsh__rnn_choice *one = self->choices; one != NULL; one = one->next) {
-        if (one->is_told && one->rung == c->rung && one->shape.cell == c->shape.cell &&
+        if (one->is_logged && one->algorithm == c->algorithm && one->shape.cell == c->shape.cell &&
             one->shape.inputs == c->shape.inputs && one->shape.hidden == c->shape.hidden)
             return false;
     }
@@ -184,8 +185,8 @@ bool spsh__cuda_rnn_news(spsh__backend *b, char *text, size_t size_bytes)
 {
     const spsh__rnn_state *self = spsh__rnn_of(b);
     for (spsh__rnn_choice *c = self->choices; c != NULL; c = c->next) {
-        const bool is_first = !c->is_told && is_news(self, c);
-        c->is_told = true;
+        const bool is_first = !c->is_logged && is_news(self, c);
+        c->is_logged = true;
         if (!is_first)
             continue;
         (void)snprintf(text, size_bytes, "%s of %u units, %u inputs: %s",
@@ -201,7 +202,7 @@ bool spsh__cuda_rnn_news(spsh__backend *b, char *text, size_t size_bytes)
 
 static bool is_own(const spsh__rnn_choice *c)
 {
-    return c->rung == SPSH__RNN_PERSISTENT || c->rung == SPSH__RNN_STEPWISE;
+    return c->algorithm == SPSH__RNN_PERSISTENT || c->algorithm == SPSH__RNN_STEPWISE;
 }
 
 void spsh__cuda_rnn_forward(spsh__backend *b, const spsh__rnn_shape *s, const spsh__rnn_weights *w,

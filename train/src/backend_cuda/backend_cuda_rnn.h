@@ -6,8 +6,8 @@
  *     cudnn             cuDNN's STANDARD
  *     stepwise          ours: a product and a kernel per frame; supports everything
  *
- * The list is the fallback order. The shape, the precision, the device, or deterministic mode (which
- * excludes cuDNN) can rule out an algorithm.
+ * The list is the fallback order. The shape, the precision, the device, or deterministic mode
+ * (which excludes cuDNN) can rule out an algorithm.
  */
 #ifndef SPSH_TRAIN_BACKEND_CUDA_RNN_H
 #define SPSH_TRAIN_BACKEND_CUDA_RNN_H
@@ -15,10 +15,10 @@
 #include "backend/backend.h"
 
 /* "auto", "persistent", ... */
-const char *spsh__rnn_rung_name(spsh__rnn_rung rung);
+const char *spsh__rnn_algorithm_name(spsh__rnn_algorithm algorithm);
 
 /* From the next forward on: not between a forward and its backward. */
-void spsh__cuda_rnn_choose(spsh__backend *b, spsh__rnn_rung rung);
+void spsh__cuda_rnn_choose(spsh__backend *b, spsh__rnn_algorithm algorithm);
 
 /* Describe the algorithm chosen for a shape that forward has seen, for logs: "persistent: 64 blocks
  * of 16 units, 210 KiB", "cudnn, not cudnn-persistent (...)", with the reasons against earlier

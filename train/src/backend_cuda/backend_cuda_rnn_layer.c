@@ -43,7 +43,7 @@ static spsh_status put_layer(spsh__backend *b, void *stream, const void *argumen
 static layer_work work_of(const spsh__rnn_choice *c, const spsh__cudnn_call *call,
                           spsh__cudnn_step step)
 {
-    layer_work w = {c->layer, c->rung == SPSH__RNN_CUDNN_PERSISTENT, *call};
+    layer_work w = {c->layer, c->algorithm == SPSH__RNN_CUDNN_PERSISTENT, *call};
     w.call.step = step;
     return w;
 }
@@ -329,7 +329,8 @@ static spsh_status open_layer(spsh__backend *b, spsh__rnn_choice *c, uint32_t in
                               spsh_error *err)
 {
     const spsh__rnn_state *self = spsh__rnn_of(b);
-    spsh__cudnn_plan plan = {c->shape, c->has_two_biases, c->rung == SPSH__RNN_CUDNN_PERSISTENT,
+    spsh__cudnn_plan plan = {c->shape, c->has_two_biases,
+                             c->algorithm == SPSH__RNN_CUDNN_PERSISTENT,
                              spsh__cuda_array(b, (spsh__backend_buffer){NULL, b->has_half}).kind};
     plan.shape.inputs = inputs;
     c->inputs = inputs;
@@ -358,7 +359,7 @@ spsh_status spsh__rnn_fit_cudnn_persistent(spsh__backend *b, spsh__rnn_choice *c
     const spsh__rnn_state *self = spsh__rnn_of(b);
     const spsh__rnn_choice *alike = find_alike(self, c);
     const uint32_t wide = spsh__rnn_round_up(c->shape.inputs, PADDED_INPUTS);
-    if (alike != NULL && alike->rung != SPSH__RNN_CUDNN_PERSISTENT)
+    if (alike != NULL && alike->algorithm != SPSH__RNN_CUDNN_PERSISTENT)
         return SPSH_FAIL(err, SPSH_E_UNSUPPORTED, "as for other lengths");
     if (alike != NULL)
         return open_layer(b, c, alike->inputs, err);

@@ -253,7 +253,7 @@ void spsh__rnn_own_forward(spsh__backend *b, const spsh__rnn_choice *c, const sp
     const pass *p = &all;
     all.y = y;
     spsh__rnn_input_product(b, p->s, w, x, p->rows);
-    if (p->c->rung == SPSH__RNN_PERSISTENT)
+    if (p->c->algorithm == SPSH__RNN_PERSISTENT)
         persistent(b, p);
     else
         stepwise_forward(b, p);
@@ -288,7 +288,7 @@ void spsh__rnn_own_backward(spsh__backend *b, const spsh__rnn_choice *c, const s
     const pass *p = &all;
     all.y = g->y;
     all.dy = g->dy;
-    if (p->c->rung == SPSH__RNN_PERSISTENT)
+    if (p->c->algorithm == SPSH__RNN_PERSISTENT)
         persistent(b, p);
     else
         stepwise_backward(b, p);

@@ -19,7 +19,7 @@ typedef struct spsh__rnn_choice {
     struct spsh__rnn_choice *next;
     spsh__rnn_shape shape;
     bool has_two_biases;
-    spsh__rnn_rung asked, rung;
+    spsh__rnn_algorithm asked, algorithm;
     /* persistent; [0] forward, [1] backward */
     uint32_t units, blocks, depth[2], shared_bytes[2];
     /* cuDNN */
@@ -27,7 +27,7 @@ typedef struct spsh__rnn_choice {
     spsh__cudnn_sizes sizes;
     uint32_t inputs; /* that the layer has: more than the shape's where they are padded */
     char text[400];
-    bool is_told; /* as news */
+    bool is_logged; /* as news */
 } spsh__rnn_choice;
 
 /* More reserve than a layer has. */
@@ -42,7 +42,7 @@ typedef struct spsh__rnn_state {
     const spsh__device_rnn_entry *entry;
     void *device; /* the entry's */
     void *turn;   /* event, for lanes that take turns */
-    spsh__rnn_rung rung;
+    spsh__rnn_algorithm algorithm;
     spsh__rnn_choice *choices;
     spsh__rnn_own_reserve *reserves;
 } spsh__rnn_state;
@@ -80,8 +80,8 @@ void spsh__rnn_put(spsh__backend *b, spsh__rnn_work *w, spsh__rnn_kernel kernel,
 void spsh__rnn_use(spsh__rnn_work *w, const void *begin, size_t size_bytes, bool is_write);
 void spsh__rnn_zero(spsh__backend *b, void *memory, size_t size_bytes);
 
-/* Does a rung take the shape? Else SPSH_E_UNSUPPORTED, or whatever a library says, with the reason.
- */
+/* Check that the algorithm supports the shape. Else SPSH_E_UNSUPPORTED, or a library's status, with
+ * the reason. */
 
 /* ---- backend_cuda_rnn_own.c ---- */
 spsh_status spsh__rnn_fit_persistent(const spsh__rnn_state *self, spsh__rnn_choice *c,

@@ -1,4 +1,4 @@
-/* watch.c: see watch.h. Between two polls the thread sleeps for NAP_NS. While polling is off, it
+/* watch.c: see watch.h. Between two polls the thread sleeps for PAUSE_NS. While polling is off, it
  * sleeps until its owner wakes it. A sleep is short against the transfer of a bucket, and a poll is
  * much shorter than a sleep, so it hardly slows a computation on the same core.
  */
@@ -6,11 +6,11 @@
 
 #include "steady_wait.h"
 
-#define NAP_NS UINT64_C(200000)
+#define PAUSE_NS UINT64_C(200000)
 
 struct spsh__watch {
     spsh_allocator allocator;
-    bool (*look_fn)(void *user);
+    bool (*poll_fn)(void *user);
     void *user;
     pthread_t thread;
     pthread_mutex_t lock;
@@ -27,22 +27,22 @@ static void *run(void *user)
             (void)pthread_cond_wait(&w->news, &w->lock);
             continue;
         }
-        const struct timespec end = spsh__timespec_of(spsh__now_ns() + NAP_NS);
+        const struct timespec end = spsh__timespec_of(spsh__now_ns() + PAUSE_NS);
         (void)pthread_cond_timedwait(&w->news, &w->lock, &end);
         if (w->is_looking && !w->is_closing)
-            w->is_looking = w->look_fn(w->user);
+            w->is_looking = w->poll_fn(w->user);
     }
     (void)pthread_mutex_unlock(&w->lock);
     return NULL;
 }
 
-spsh_status spsh__watch_open(bool (*look_fn)(void *user), void *user,
+spsh_status spsh__watch_open(bool (*poll_fn)(void *user), void *user,
                              const spsh_allocator *allocator, spsh__watch **ret, spsh_error *err)
 {
     spsh__watch *w = spsh__new(allocator, 1, sizeof(*w));
     if (w == NULL)
         return SPSH_NO_MEMORY(err);
-    *w = (spsh__watch){.allocator = *allocator, .look_fn = look_fn, .user = user};
+    *w = (spsh__watch){.allocator = *allocator, .poll_fn = poll_fn, .user = user};
     (void)pthread_mutex_init(&w->lock, NULL);
     spsh__steady_cond_init(&w->news);
     const int failed = pthread_create(&w->thread, NULL, run, w);

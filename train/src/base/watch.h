@@ -20,9 +20,9 @@
 
 typedef struct spsh__watch spsh__watch;
 
-/* look_fn returns false to stop the polls until the owner resumes them. user is borrowed.
+/* poll_fn returns false to stop the polls until the owner resumes them. user is borrowed.
  * SPSH_E_NO_MEMORY; SPSH_E_LIMIT: too many threads. */
-spsh_status spsh__watch_open(bool (*look_fn)(void *user), void *user,
+spsh_status spsh__watch_open(bool (*poll_fn)(void *user), void *user,
                              const spsh_allocator *allocator, spsh__watch **ret, spsh_error *err);
 /* End the thread. Do not call between enter and leave. */
 void spsh__watch_close(spsh__watch *w);

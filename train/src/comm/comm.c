@@ -115,13 +115,13 @@ spsh_status spsh__comm_fail_late(uint32_t peer, uint32_t tag, size_t size_bytes,
                      (double)(spsh__now_ns() - begin_ns) / 1e9);
 }
 
-void spsh__comm_nap(uint64_t begin_ns)
+void spsh__comm_pause(uint64_t begin_ns)
 {
-    const struct timespec nap = {0, 50000};
+    const struct timespec pause = {0, 50000};
     if (spsh__now_ns() - begin_ns < UINT64_C(1000000))
         (void)sched_yield();
     else
-        (void)nanosleep(&nap, NULL);
+        (void)nanosleep(&pause, NULL);
 }
 
 spsh_status spsh__comm_send(spsh__comm *c, uint32_t to, uint32_t tag, const void *bytes,
@@ -295,7 +295,7 @@ static bool has_answered(spsh__comm *c, const spsh__comm_handle *handles, uint32
 
 void spsh__comm_roll(spsh__comm *c, uint64_t own, uint32_t deadline_ms, uint64_t *counts)
 {
-    const struct timespec nap = {0, 1000000};
+    const struct timespec pause = {0, 1000000};
     const uint32_t world = c->world_size;
     const uint64_t begin_ns = spsh__now_ns();
     spsh__comm_handle *handles = spsh__new(&c->allocator, 2 * (size_t)world, sizeof(*handles));
@@ -306,7 +306,7 @@ void spsh__comm_roll(spsh__comm *c, uint64_t own, uint32_t deadline_ms, uint64_t
         return;
     post_roll(c, &own, counts, handles);
     while (answered < world && spsh__now_ns() - begin_ns < deadline_ms * UINT64_C(1000000)) {
-        (void)nanosleep(&nap, NULL);
+        (void)nanosleep(&pause, NULL);
         for (answered = 0; answered < world && has_answered(c, handles, answered);)
             answered++;
     }

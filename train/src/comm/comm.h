@@ -168,7 +168,7 @@ spsh_status spsh__comm_fail_late(uint32_t peer, uint32_t tag, size_t size_bytes,
                                  uint64_t begin_ns, spsh_error *err);
 
 /* Sleep between two polls of a wait since begin_ns: yield for a millisecond, then sleep 50 us. */
-void spsh__comm_nap(uint64_t begin_ns);
+void spsh__comm_pause(uint64_t begin_ns);
 
 /* Send or receive one message, and wait for it until comm's deadline. */
 spsh_status spsh__comm_send(spsh__comm *c, uint32_t to, uint32_t tag, const void *bytes,

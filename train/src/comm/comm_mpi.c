@@ -31,8 +31,9 @@ spsh_status spsh__comm_mpi_open(const spsh_allocator *allocator, spsh__comm **re
 #include <pthread.h>
 #include <time.h>
 
-#define NS_A_MS        UINT64_C(1000000)
-#define END_NAP_NS     300000000L /* others, whose time is up as well, can say so */
+#define NS_A_MS UINT64_C(1000000)
+#define END_PAUSE_NS                                                                               \
+    300000000L /* after a failure: lets other ranks with a timeout report it, too */
 #define REQUESTS_FIRST 64u
 
 /* A message. A handle is (generation, number + 1). */
@@ -67,7 +68,7 @@ static spsh_status mpi_error(int result, const char *what, uint32_t peer, spsh_e
 }
 
 /* Ask MPI for messages that have finished. Locked. */
-static void look(const spsh__comm *c)
+static void poll(const spsh__comm *c)
 {
     mpi_state *s = c->state;
     int number = 0, has_one = 1;
@@ -97,9 +98,9 @@ static void *move_messages(void *user)
             pthread_cond_wait(&s->work, &s->lock);
             continue;
         }
-        look(c);
+        poll(c);
         pthread_mutex_unlock(&s->lock);
-        spsh__comm_nap(0);
+        spsh__comm_pause(0);
         pthread_mutex_lock(&s->lock);
     }
     pthread_mutex_unlock(&s->lock);
@@ -256,12 +257,12 @@ static message *await_locked(spsh__comm *c, spsh__comm_handle handle, uint32_t d
         pthread_mutex_lock(&s->lock);
         message *m = message_of(s, handle);
         if (m != NULL && !m->is_done)
-            look(c);
+            poll(c);
         const uint64_t waited_ns = spsh__now_ns() - begin;
         if (m == NULL || m->is_done || waited_ns >= deadline_ms * NS_A_MS)
             return m;
         pthread_mutex_unlock(&s->lock);
-        spsh__comm_nap(begin);
+        spsh__comm_pause(begin);
     }
 }
 
@@ -300,7 +301,7 @@ static spsh_status mpi_wait_any(spsh__comm *c, const spsh__comm_handle *handles,
     for (;;) {
         const uint64_t waited_ns = spsh__now_ns() - begin;
         pthread_mutex_lock(&s->lock);
-        look(c);
+        poll(c);
         *ret_which = count;
         for (uint32_t i = 0; i < count && *ret_which == count; i++) {
             const message *m = message_of(s, handles[i]);
@@ -313,7 +314,7 @@ static spsh_status mpi_wait_any(spsh__comm *c, const spsh__comm_handle *handles,
         pthread_mutex_unlock(&s->lock);
         if (is_over)
             return SPSH_OK;
-        spsh__comm_nap(0);
+        spsh__comm_pause(0);
     }
 }
 
@@ -338,9 +339,9 @@ static void mpi_close(spsh__comm *c)
         pthread_mutex_unlock(&s->lock);
         pthread_join(s->thread, NULL);
     }
-    const struct timespec end_nap = {0, END_NAP_NS};
+    const struct timespec end_pause = {0, END_PAUSE_NS};
     if (s->has_world && spsh__comm_has_failed(c)) {
-        nanosleep(&end_nap, NULL);
+        nanosleep(&end_pause, NULL);
     } else if (s->has_world) {
         MPI_Comm_free(&s->world);
         MPI_Finalize();

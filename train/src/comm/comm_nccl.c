@@ -77,7 +77,7 @@ static spsh_status settle(spsh__collectives *c, spsh_error *err)
     spsh_error why = SPSH_ERROR_INIT;
     spsh_status rc = c->nccl->state_fn(c->state, &why);
     while (rc == SPSH_E_TIMEOUT && spsh__now_ns() - begin_ns < c->comm->deadline_ms * NS_A_MS) {
-        spsh__comm_nap(begin_ns);
+        spsh__comm_pause(begin_ns);
         rc = c->nccl->state_fn(c->state, &why);
     }
     return rc == SPSH_OK ? SPSH_OK : fail(c, rc, &why, begin_ns, err);
@@ -140,7 +140,7 @@ spsh_status spsh__collectives_wait(spsh__collectives *c, spsh_error *err)
             const spsh_status state = c->nccl->state_fn(c->state, &why);
             const bool is_late = spsh__now_ns() - begin_ns >= c->comm->deadline_ms * NS_A_MS;
             if ((state == SPSH_OK || state == SPSH_E_TIMEOUT) && !is_late) {
-                spsh__comm_nap(begin_ns);
+                spsh__comm_pause(begin_ns);
                 continue;
             }
             rc = state == SPSH_OK ? SPSH_E_TIMEOUT : state;

@@ -37,7 +37,7 @@ enum {
     MESSAGES_FIRST = 64,
     READ_BYTES = 1 << 20,  /* maximum bytes per recv call */
     READS_A_TURN = 8,      /* ... calls, before the next connection has its turn */
-    END_NAP_MS = 300,      /* after a failure: others, whose time is up as well, can say so */
+    END_PAUSE_MS = 300,    /* after a failure: lets other ranks with a timeout report it, too */
     CLOSE_MS_MIN = 600000, /* minimum time that close waits for the other ranks to finish */
 };
 #define MESSAGE_MAGIC 0x53505300u /* and a kind */
@@ -84,7 +84,7 @@ typedef struct unexpected { /* EAGER with its payload, or ASK */
 
 typedef struct peer {
     int socket;
-    bool has_gone, has_said_bye;
+    bool has_gone, has_sent_bye;
     frame *first_out, **end_out;
     uint8_t head[FRAME_BYTES]; /* the frame that is being read */
     size_t head_at;
@@ -213,7 +213,7 @@ static void flush(spsh__comm *c, peer *p)
         finish(s, f->handle);
         drop_frame(c, p);
         if (p->first_out == NULL)
-            (void)pthread_cond_broadcast(&s->news); /* say_bye waits for an empty queue */
+            (void)pthread_cond_broadcast(&s->news); /* send_bye waits for an empty queue */
     }
 }
 
@@ -322,7 +322,7 @@ static bool begin_frame(const tcp_state *s, peer *p)
     p->what = (head){spsh__load_u32le(p->head) ^ MESSAGE_MAGIC, spsh__load_u32le(p->head + 4),
                      spsh__load_u64le(p->head + 8), spsh__load_u64le(p->head + 16)};
     p->left = 0;
-    if (p->has_said_bye)
+    if (p->has_sent_bye)
         return false;
     if (p->what.kind == DATA)
         return begin_data(s, p);
@@ -344,7 +344,7 @@ static bool end_frame(spsh__comm *c, peer *p)
     case GO: return take_go(c, p);
     case DATA: finish(s, p->receiving); return true;
     case BYE:
-        p->has_said_bye = true;
+        p->has_sent_bye = true;
         (void)pthread_cond_broadcast(&s->news);
         return true;
     default: return false;
@@ -624,18 +624,18 @@ static void tcp_wake(spsh__comm *c)
 
 /* ---- opening and closing ---- */
 
-static bool is_all_said(const spsh__comm *c)
+static bool is_all_sent(const spsh__comm *c)
 {
     const tcp_state *s = c->state;
     for (uint32_t r = 0; r < c->world_size; r++) {
         const peer *p = &s->peers[r];
-        if (r != c->rank && !p->has_gone && (p->first_out != NULL || !p->has_said_bye))
+        if (r != c->rank && !p->has_gone && (p->first_out != NULL || !p->has_sent_bye))
             return false;
     }
     return true;
 }
 
-static void say_bye(spsh__comm *c)
+static void send_bye(spsh__comm *c)
 {
     tcp_state *s = c->state;
     const struct timespec end =
@@ -649,7 +649,7 @@ static void say_bye(spsh__comm *c)
             flush(c, &s->peers[r]);
         }
     wake_up(s);
-    while (late == 0 && !is_all_said(c))
+    while (late == 0 && !is_all_sent(c))
         late = pthread_cond_timedwait(&s->news, &s->lock, &end);
     (void)pthread_mutex_unlock(&s->lock);
 }
@@ -671,11 +671,11 @@ static void tcp_close(spsh__comm *c)
 {
     spsh_allocator allocator = c->allocator;
     tcp_state *s = c->state;
-    const struct timespec nap = {0, END_NAP_MS * 1000000L};
+    const struct timespec pause = {0, END_PAUSE_MS * 1000000L};
     if (s->has_thread && !spsh__comm_has_failed(c))
-        say_bye(c);
+        send_bye(c);
     else if (s->has_thread)
-        (void)nanosleep(&nap, NULL);
+        (void)nanosleep(&pause, NULL);
     if (s->has_thread) {
         (void)pthread_mutex_lock(&s->lock);
         s->stops = true;

@@ -796,7 +796,7 @@ static bool take_table(meeting *m, int first)
 /* Rank 0 may be a later one than the one that was found, or not be there yet: again. */
 static spsh_status find_first(meeting *m, spsh_error *err)
 {
-    const struct timespec nap = {0, AGAIN_MS * 1000000L};
+    const struct timespec pause = {0, AGAIN_MS * 1000000L};
     while (!is_over(m)) {
         int s = try_first(m);
         if (s >= 0 && take_table(m, s)) {
@@ -807,7 +807,7 @@ static spsh_status find_first(meeting *m, spsh_error *err)
         if (s >= 0)
             note_why(m, false, "rank 0 has hung up");
         hang_up(&s);
-        (void)nanosleep(&nap, NULL);
+        (void)nanosleep(&pause, NULL);
     }
     return SPSH_FAIL(err, SPSH_E_TIMEOUT,
                      "rank 0 was not found within %.1f s %s %.120s%s%.160s; this is rank %u of %u",
@@ -819,12 +819,12 @@ static spsh_status find_first(meeting *m, spsh_error *err)
 /* A rank whose listener is flooded may drop a connection before its proof: again. */
 static int greet_other(meeting *m, const struct sockaddr *to, socklen_t size)
 {
-    const struct timespec nap = {0, AGAIN_MS * 1000000L};
+    const struct timespec pause = {0, AGAIN_MS * 1000000L};
     while (true) {
         const int s = greet(m, to, size, TO_OTHER, m->number);
         if (s >= 0 || m->is_final || is_over(m))
             return s;
-        (void)nanosleep(&nap, NULL);
+        (void)nanosleep(&pause, NULL);
     }
 }
 

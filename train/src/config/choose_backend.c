@@ -60,7 +60,7 @@ static spsh_status open_on_device(const spsh__compute_options *o, spsh__compute 
     return rc;
 }
 
-static spsh_status tell_device(const spsh__compute_options *o, spsh__compute *c, spsh_error *err)
+static spsh_status log_device(const spsh__compute_options *o, spsh__compute *c, spsh_error *err)
 {
     spsh_cuda_device device = SPSH_CUDA_DEVICE_INIT;
     const spsh_status rc = spsh_cuda_device_get(c->cuda, c->backend->device, &device, err);
@@ -193,7 +193,7 @@ spsh_status spsh__compute_open(const spsh__compute_options *o, spsh__compute *re
     else
         rc = open_cuda(o, &c, err);
     if (rc == SPSH_OK && c.cuda != NULL)
-        rc = tell_device(o, &c, err);
+        rc = log_device(o, &c, err);
     if (rc == SPSH_OK && c.cuda != NULL)
         rc = check_strategy(o, err);
     if (rc == SPSH_OK)

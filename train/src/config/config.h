@@ -67,7 +67,7 @@ struct spsh__config {
     uint32_t precision; /* 0: auto (tf32 on cuda, the backend's precision elsewhere); else 1 +
                       spsh__precision */
     bool is_deterministic, has_graphs;
-    spsh__rnn_rung rnn;
+    spsh__rnn_algorithm rnn;
     spsh__exchange_choice exchange;
     spsh_decode decode;    /* location of the decoding of `pcm` payloads, for a device */
     spsh_on_error damaged; /* action on a record with damaged bytes: fail or skip */

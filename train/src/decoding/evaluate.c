@@ -237,7 +237,7 @@ static spsh_status add_ranks(const spsh__evaluator *e, spsh__evaluation *sums, s
 }
 
 /* All ranks have the same number of batches, and stop after the same one. */
-static spsh_status look_for_stop(const spsh__evaluator *e, spsh_error *err)
+static spsh_status poll_stop(const spsh__evaluator *e, spsh_error *err)
 {
     uint64_t stops = e->o.stop != NULL && *e->o.stop != 0;
     spsh_status rc = SPSH_OK;
@@ -263,7 +263,7 @@ spsh_status spsh__evaluate(spsh__evaluator *e, spsh__feed *feed, spsh__evaluatio
         if (rc == SPSH_OK)
             rc = add_batch(e, batch, &sums, &failed);
         if (rc == SPSH_OK)
-            rc = look_for_stop(e, &failed);
+            rc = poll_stop(e, &failed);
     }
     if (rc != SPSH_E_END)
         return spsh__fail_again(rc, &failed, err);

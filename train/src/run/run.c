@@ -53,7 +53,7 @@ static spsh_status after_step(spsh__run *r, spsh_error *err)
     spsh__run_report_step(r);
     if (r->rows.totals[SPSH__ROW_STOP] > 0)
         return SPSH_E_CANCELED;
-    spsh_status rc = spsh__run_look(r, err);
+    spsh_status rc = spsh__run_poll(r, err);
     if (rc == SPSH_OK && (evaluates || saves))
         rc = finish_due(r, err);
     if (rc == SPSH_OK && evaluates)
@@ -113,7 +113,7 @@ static spsh_status loop(spsh__run *r, spsh_error *err)
                       (unsigned long long)r->progress.samples);
         return SPSH_OK;
     }
-    spsh_status rc = r->rounds.is_free ? spsh__run_free(r, err) : steps(r, err);
+    spsh_status rc = r->rounds.has_own_model ? spsh__run_free(r, err) : steps(r, err);
     if (rc == SPSH_OK && !is_evaluated(r->setup.config, &r->progress))
         rc = spsh__run_evaluate(r, err);
     if (rc == SPSH_E_CANCELED && !spsh__comm_has_failed(r->world->comm))

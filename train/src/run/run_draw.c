@@ -87,7 +87,8 @@ spsh_status spsh__draw_batch(spsh__draw *d, const spsh__feed_batch **ret, spsh_e
 
 /* ---- a node ---- */
 
-static spsh_status tell(const spsh__draw *d, uint32_t member, const note *n, spsh_error *err)
+static spsh_status send_to_member(const spsh__draw *d, uint32_t member, const note *n,
+                                  spsh_error *err)
 {
     spsh__comm *c = d->comm;
     uint8_t bytes[NOTE_BYTES] = {0};
@@ -130,7 +131,8 @@ static spsh_status deal(spsh__draw *d, const spsh__lease *lease, spsh_error *err
     const uint32_t member = (uint32_t)(d->dealt++ % d->node_size);
     const note n = {NOTE_LEASE, lease->epoch, lease->step};
     d->taken[(d->taken_first + d->taken_count++) % d->capacity] = *lease;
-    return member == 0 ? own(d, lease->epoch, lease->step, err) : tell(d, member, &n, err);
+    return member == 0 ? own(d, lease->epoch, lease->step, err)
+                       : send_to_member(d, member, &n, err);
 }
 
 /* Take one more lease if available; may_wait: wait for it. *ret_has: a lease was taken. */
@@ -160,13 +162,13 @@ static spsh_status take_all(spsh__draw *d, spsh_error *err)
     return rc;
 }
 
-static spsh_status tell_node(const spsh__draw *d, const note *n, spsh_error *err)
+static spsh_status send_to_node(const spsh__draw *d, const note *n, spsh_error *err)
 {
     spsh_status rc = SPSH_OK;
     note one = *n;
     for (uint32_t member = 1; rc == SPSH_OK && member < d->node_size; member++) {
         one.second = d->update_count / d->node_size + (member < d->update_count % d->node_size);
-        rc = tell(d, member, &one, err);
+        rc = send_to_member(d, member, &one, err);
     }
     return rc;
 }
@@ -186,7 +188,7 @@ static spsh_status lead(spsh__draw *d, spsh__drawn *ret, spsh_error *err)
         d->is_over = false;
         d->dealt = 0;
     }
-    return tell_node(d, &n, err);
+    return send_to_node(d, &n, err);
 }
 
 spsh_status spsh__draw_next(spsh__draw *d, spsh__drawn *ret, spsh_error *err)

@@ -42,8 +42,8 @@ static spsh_status open_feed(spsh__run *r, const char *name, spsh__feed **ret, s
 
 /* Log how many utterances of the alignments are in the datasets. Fails if data.train has not even
  * one of them. */
-static spsh_status tell_alignments(const spsh__run *r, const uint8_t *of_train,
-                                   const uint8_t *of_any, spsh_error *err)
+static spsh_status log_alignments(const spsh__run *r, const uint8_t *of_train,
+                                  const uint8_t *of_any, spsh_error *err)
 {
     const uint32_t count = spsh__alignments_count(r->setup.alignments);
     uint32_t train = 0, any = 0;
@@ -97,7 +97,7 @@ spsh_status spsh__run_check_dev(spsh__run *r, spsh_error *err)
     if (rc == SPSH_OK)
         rc = check_dev(r, marks + count, err);
     if (rc == SPSH_OK)
-        rc = tell_alignments(r, marks, marks + count, err);
+        rc = log_alignments(r, marks, marks + count, err);
     free(marks);
     return rc;
 }
@@ -150,7 +150,7 @@ static spsh_status evaluate_one(spsh__run *r, const char *name, examples *e, sps
     return rc;
 }
 
-static void tell(spsh__run *r, const char *name, const examples *e)
+static void log_examples(spsh__run *r, const char *name, const examples *e)
 {
     const spsh__evaluation *s = &r->evaluation.last;
     const spsh__evaluation_facts facts = {
@@ -197,7 +197,7 @@ static spsh_status evaluate(spsh__run *r, spsh_error *err)
         examples e = {.count = 0};
         rc = evaluate_one(r, *name, &e, err);
         if (rc == SPSH_OK)
-            tell(r, *name, &e);
+            log_examples(r, *name, &e);
         if (rc == SPSH_OK && name == r->setup.config->dev)
             first = r->evaluation.last;
         free_examples(&e);

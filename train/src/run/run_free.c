@@ -21,7 +21,7 @@ typedef struct pause {
 /* ---- rank 0, in a round ---- */
 
 /* Report the updates acknowledged since the last call. */
-static spsh_status tell_totals(spsh__run *r, spsh_error *err)
+static spsh_status log_totals(spsh__run *r, spsh_error *err)
 {
     uint64_t leases = 0;
     const spsh_status rc = spsh__leases_totals(spsh__draw_leases(r->rounds.draw), r->rows.totals,
@@ -59,11 +59,11 @@ static spsh_status watch(spsh__run *r, spsh_error *err)
     if (!r->world->is_first)
         return SPSH_OK;
     uint64_t reasons = 0;
-    spsh_status rc = spsh__run_look_lost(r, err);
+    spsh_status rc = spsh__run_poll_lost(r, err);
     if (rc == SPSH_OK)
-        rc = tell_totals(r, err);
+        rc = log_totals(r, err);
     if (rc == SPSH_OK)
-        rc = spsh__run_look(r, err);
+        rc = spsh__run_poll(r, err);
     if (rc == SPSH_OK)
         rc = find_due(r, &reasons, err);
     if (rc == SPSH_OK && reasons != 0)
@@ -163,9 +163,9 @@ static spsh_status meet(spsh__run *r, pause *ret, spsh_error *err)
     if (rc == SPSH_OK)
         rc = spsh__run_shrink(r, err);
     if (rc == SPSH_OK && r->world->is_first)
-        rc = spsh__run_look_lost(r, err);
+        rc = spsh__run_poll_lost(r, err);
     if (rc == SPSH_OK && r->world->is_first)
-        rc = tell_totals(r, err);
+        rc = log_totals(r, err);
     if (rc != SPSH_OK)
         return rc;
     memset(ret, 0, sizeof(*ret));

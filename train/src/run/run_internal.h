@@ -56,7 +56,7 @@ typedef struct spsh__run_model {
 
 /* The rounds of asynchronous learners (run_free.c, run_lost.c). */
 typedef struct spsh__run_rounds {
-    bool is_free; /* learners are asynchronous: there are rounds */
+    bool has_own_model; /* learners are asynchronous: there are rounds */
     spsh__draw *draw;
     uint64_t epoch, step; /* position of the next batch: rank 0's, at a barrier */
     uint32_t learners;    /* live learners known to rank 0; 0: a loss ends the run */
@@ -205,7 +205,7 @@ spsh_status spsh__run_flush(spsh__run *r, spsh_error *err);
  * cannot continue without a rank. */
 spsh_status spsh__run_open_lost(spsh__run *r, spsh_error *err);
 /* Rank 0, in a round: log lost ranks. */
-spsh_status spsh__run_look_lost(spsh__run *r, spsh_error *err);
+spsh_status spsh__run_poll_lost(spsh__run *r, spsh_error *err);
 /* Call after spsh__leases_meet, which finds the lost ranks. Replaces the communicator by one of the
  * live ranks. */
 spsh_status spsh__run_shrink(spsh__run *r, spsh_error *err);
@@ -233,7 +233,7 @@ spsh_status spsh__run_save(spsh__run *r, spsh_error *err);
 spsh_status spsh__run_save_last(spsh__run *r, spsh_error *err); /* waits; fails */
 void spsh__run_close_saving(spsh__run_saving *s);
 /* Check the last save between saves. SPSH_E_MISMATCH: a newer start has taken over. */
-spsh_status spsh__run_look(spsh__run *r, spsh_error *err);
+spsh_status spsh__run_poll(spsh__run *r, spsh_error *err);
 
 /* ---- run_evaluate.c ---- */
 /* Check the dev sets, and the alignments for them. Call before the model is opened. */

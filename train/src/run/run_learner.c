@@ -48,7 +48,8 @@ spsh_status spsh__run_open_learner(spsh__run *r, spsh_error *err)
     l->buckets = r->model.buckets;
     l->bucket_count = spsh__model_bucket_count(r->model.own);
     /* Each asynchronous learner has one batch at a time. */
-    l->virtual_world = r->rounds.is_free ? r->world->comm->world_size : spsh__feed_leaves(r->feed);
+    l->virtual_world =
+        r->rounds.has_own_model ? r->world->comm->world_size : spsh__feed_leaves(r->feed);
     l->accumulate = c->accumulate;
     l->exchange = c->exchange;
     l->seed = c->seed;
@@ -98,18 +99,18 @@ spsh_status spsh__run_open_strategy(spsh__run *r, spsh_error *err)
         spsh__strategy_open(r->setup.config->strategy, spsh_allocator_default(), &r->strategy, err);
     if (rc == SPSH_OK)
         rc = spsh__run_open_lost(r, err);
-    if (rc == SPSH_OK && (r->strategy->ops->needs_runtime || r->rounds.is_free))
+    if (rc == SPSH_OK && (r->strategy->ops->needs_runtime || r->rounds.has_own_model))
         rc = spsh__run_open_runtime(r, err);
     r->learner.runtime = r->runtime.used;
     r->learner.staleness = r->runtime.used != NULL ? &r->traffic.staleness : NULL;
-    if (rc == SPSH_OK && r->rounds.is_free && r->strategy->ops->needs_runtime)
+    if (rc == SPSH_OK && r->rounds.has_own_model && r->strategy->ops->needs_runtime)
         rc = spsh__served_open_backend(&r->served, r->backend, r->compute.cuda, err);
     r->learner.arena_backend = r->served.backend;
     if (rc == SPSH_OK && r->strategy->ops->push_fn != NULL)
         rc = open_served(r, err);
     if (rc == SPSH_OK && is_shared)
         rc = open_shared(r, err);
-    return rc != SPSH_OK || !r->rounds.is_free ? rc : open_draw(r, err);
+    return rc != SPSH_OK || !r->rounds.has_own_model ? rc : open_draw(r, err);
 }
 
 void spsh__run_close_strategy(spsh__run *r)
@@ -129,7 +130,7 @@ bool spsh__run_is_heard(const spsh__learner *l)
 spsh_status spsh__run_meet(spsh__run *r, bool is_taken, spsh_error *err)
 {
     const spsh__strategy_ops *ops = r->strategy->ops;
-    if (!ops->is_free) /* weights are alike, running statistics of what each has seen */
+    if (!ops->has_own_model) /* weights are alike, running statistics of what each has seen */
         return ops->needs_runtime ? spsh__strategy_mean_statistics(&r->learner, err) : SPSH_OK;
     spsh__backend_finish(r->backend);
     spsh_status rc = ops->settle_fn(r->strategy, err);

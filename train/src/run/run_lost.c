@@ -47,7 +47,7 @@ spsh_status spsh__run_open_lost(spsh__run *r, spsh_error *err)
     return rc;
 }
 
-spsh_status spsh__run_look_lost(spsh__run *r, spsh_error *err)
+spsh_status spsh__run_poll_lost(spsh__run *r, spsh_error *err)
 {
     spsh__lease_state state = {.learners = 0};
     if (r->rounds.learners == 0)

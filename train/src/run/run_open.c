@@ -22,7 +22,7 @@ static spsh_status configure(spsh__run *r, spsh_error *err)
     spsh__run_world *w = r->world;
     r->setup.given.threads = r->setup.config->threads;
     r->setup.given.backend = r->setup.config->backend;
-    r->rounds.is_free = spsh__run_runs_free(r->setup.config);
+    r->rounds.has_own_model = spsh__run_is_asynchronous(r->setup.config);
     w->comm->deadline_ms = r->setup.config->deadline_ms;
     return w->ops->configure_fn(w, r->o, r->setup.config, err);
 }
@@ -51,7 +51,7 @@ static spsh_status open_feed(spsh__run *r, spsh_error *err)
     options.is_training = true;
     options.rank = is_staged ? 0 : options.rank;
     options.world_size = is_staged ? 1 : options.world_size;
-    options.is_asked = r->rounds.is_free;
+    options.is_asked = r->rounds.has_own_model;
     const spsh_status rc = spsh__feed_open(&options, &r->feed, err);
     if (rc != SPSH_OK)
         return rc;
@@ -85,7 +85,7 @@ spsh_status spsh__run_explain_memory(spsh__run *r, spsh_status status, spsh_erro
     return r->compute.cuda == NULL ? status : spsh__estimate_explain(&e, status, err);
 }
 
-static spsh_status tell_world(const spsh__run *r, spsh_error *err)
+static spsh_status log_world(const spsh__run *r, spsh_error *err)
 {
     spsh__run_world *w = r->world;
     spsh_train_estimate out = {.config = NULL};
@@ -150,7 +150,7 @@ spsh_status spsh__run_open(spsh__run *r, spsh_error *err)
     if (rc == SPSH_OK)
         rc = spsh__run_open_learner(r, err);
     if (rc == SPSH_OK)
-        rc = tell_world(r, err);
+        rc = log_world(r, err);
     if (rc == SPSH_OK)
         rc = spsh__run_open_strategy(r, err);
     if (rc == SPSH_OK)

@@ -54,7 +54,7 @@ static spsh_status read_cuts(const spsh__config *c, uint32_t cuts[SPSH__MODEL_LA
     return SPSH_OK;
 }
 
-static void tell_stages(const spsh__run *r)
+static void log_stages(const spsh__run *r)
 {
     for (uint32_t s = 0; s < r->world->comm->world_size; s++) {
         const spsh__model_stage blocks = spsh__stages_blocks(r->model.stages, s);
@@ -84,7 +84,7 @@ spsh_status spsh__run_open_stage(spsh__run *r, const spsh__model_limits *limits,
         return rc;
     r->model.own = spsh__stages_model(r->model.stages);
     spsh__model_init(r->model.own, r->setup.config->seed);
-    tell_stages(r);
+    log_stages(r);
     return SPSH_OK;
 }
 

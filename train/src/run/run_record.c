@@ -34,15 +34,17 @@ static spsh_status check_strategy(const char *name, spsh_error *err)
     const spsh_status rc = spsh__strategy_open(name, spsh_allocator_default(), &strategy, err);
     if (rc != SPSH_OK)
         return rc;
-    const bool has_messages = strategy->ops->needs_runtime, is_free = strategy->ops->is_free;
+    const bool has_messages = strategy->ops->needs_runtime,
+               has_own_model = strategy->ops->has_own_model;
     spsh__strategy_close(strategy);
     if (has_messages)
         return SPSH_OK;
     return SPSH_FAIL(err, SPSH_E_UNSUPPORTED,
-                     is_free ? "train.strategy %s: what learners write at once in the memory that "
-                               "they share is in no record"
-                             : "train.strategy %s: there is nothing to record: the same command "
-                               "gives the same bits",
+                     has_own_model
+                         ? "train.strategy %s: what learners write at once in the memory that "
+                           "they share is in no record"
+                         : "train.strategy %s: there is nothing to record: the same command "
+                           "gives the same bits",
                      name);
 }
 

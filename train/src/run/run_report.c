@@ -138,7 +138,7 @@ static double seconds_left(const spsh__run *r)
                : (double)NAN;
 }
 
-static void tell_step(spsh__run *r)
+static void log_step(spsh__run *r)
 {
     char line[LINE_BYTES];
     spsh_error failed = SPSH_ERROR_INIT;
@@ -197,7 +197,7 @@ static void add_to_epoch(spsh__run *r)
 }
 
 /* Known when a shape was met for the first time. */
-static void tell_recurrence(const spsh__run *r)
+static void log_recurrence(const spsh__run *r)
 {
     char text[LOG_BYTES];
     while (r->compute.cuda != NULL && spsh__cuda_rnn_news(r->backend, text, sizeof(text)))
@@ -206,8 +206,8 @@ static void tell_recurrence(const spsh__run *r)
 
 void spsh__run_report_step(spsh__run *r)
 {
-    tell_step(r);
-    tell_recurrence(r);
+    log_step(r);
+    log_recurrence(r);
     add_to_epoch(r);
 }
 

@@ -10,7 +10,7 @@
 
 spsh_status spsh__run_check(const spsh__config *c, uint32_t world_size, spsh_error *err)
 {
-    if (c->virtual_world != 0 && c->virtual_world < world_size && !spsh__run_runs_free(c) &&
+    if (c->virtual_world != 0 && c->virtual_world < world_size && !spsh__run_is_asynchronous(c) &&
         !spsh__run_is_staged(c))
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
                          "data.virtual_world is %u, but there are %u processes: no more of them "
@@ -84,7 +84,7 @@ void spsh__run_widen(spsh__model_limits *limits, const spsh__model_limits *by)
         limits->rows_max = by->rows_max;
 }
 
-bool spsh__run_runs_free(const spsh__config *config)
+bool spsh__run_is_asynchronous(const spsh__config *config)
 {
     const spsh__strategy_options options = {.outer = config->outer};
     return !spsh__strategy_goes_in_step(config->strategy, &options);

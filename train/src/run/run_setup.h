@@ -52,7 +52,7 @@ spsh_status spsh__run_vocabulary(const spsh__config *config, const char *config_
 /* Make limits also cover `by`. */
 void spsh__run_widen(spsh__model_limits *limits, const spsh__model_limits *by);
 /* True if the strategy's learners are asynchronous. */
-bool spsh__run_runs_free(const spsh__config *config);
+bool spsh__run_is_asynchronous(const spsh__config *config);
 /* True if the strategy needs the host: on a GPU its two tasks would race. */
 bool spsh__run_needs_host(const spsh__config *config);
 /* True if each rank has one stage of the model. */

@@ -201,8 +201,8 @@ static bool must_stay(const char *name)
 }
 
 /* Both canonical: the same keys in the same order. */
-static spsh_status tell_changes(const spsh__run *r, const char *before, const char *now,
-                                spsh_error *err)
+static spsh_status log_changes(const spsh__run *r, const char *before, const char *now,
+                               spsh_error *err)
 {
     char section[SETTING_BYTES] = "", name[NAME_BYTES];
     while (*before != '\0' && *now != '\0') {
@@ -231,7 +231,7 @@ static spsh_status compare_configs(const spsh__run *r, spsh_error *err)
     if (rc != SPSH_OK)
         return rc;
     char *before = spsh__config_text(config);
-    rc = before == NULL ? SPSH_NO_MEMORY(err) : tell_changes(r, before, r->setup.config_text, err);
+    rc = before == NULL ? SPSH_NO_MEMORY(err) : log_changes(r, before, r->setup.config_text, err);
     free(before);
     spsh__config_free(config);
     return rc;
@@ -279,7 +279,7 @@ static spsh_status take_arenas(spsh__run *r, spsh_error *err)
 /* updates, skipped_steps, evaluated_step; the loss's scale (bits of a double), good steps with it:
  * in the checkpoint's `strategy` bytes. Those that were written before there was a scale end before
  * it. */
-enum { EXTRA_BYTES = 40, EXTRA_BYTES_WITHOUT_SCALE = 24, LOOK_EVERY_S = 1 };
+enum { EXTRA_BYTES = 40, EXTRA_BYTES_WITHOUT_SCALE = 24, POLL_EVERY_S = 1 };
 
 static spsh__loss_scale load_scale(const spsh__checkpoint *c, spsh__precision precision)
 {
@@ -348,9 +348,9 @@ static spsh_status share_cursor(spsh__run *r, spsh_error *err)
     rc = spsh__comm_broadcast(r->world->comm, r->saving.cursor, size, 0, err);
     if (rc != SPSH_OK)
         return rc;
-    return r->rounds.is_free ? spsh__feed_find(r->feed, r->saving.cursor, size, &r->rounds.epoch,
-                                               &r->rounds.step, err)
-                             : spsh__feed_restore(r->feed, r->saving.cursor, size, err);
+    return r->rounds.has_own_model ? spsh__feed_find(r->feed, r->saving.cursor, size,
+                                                     &r->rounds.epoch, &r->rounds.step, err)
+                                   : spsh__feed_restore(r->feed, r->saving.cursor, size, err);
 }
 
 spsh_status spsh__run_restore(spsh__run *r, spsh_error *err)
@@ -391,7 +391,7 @@ static spsh_status write_cursor(const spsh__run *r, uint8_t *bytes, size_t capac
                                 size_t *ret_size, spsh_error *err)
 {
     const bool is_next = r->rounds.epoch < r->progress.epoch;
-    if (!r->rounds.is_free)
+    if (!r->rounds.has_own_model)
         return spsh__feed_save(r->feed, bytes, capacity, ret_size, err);
     return spsh__feed_save_at(r->feed, is_next ? r->progress.epoch : r->rounds.epoch,
                               is_next ? 0 : r->rounds.step, bytes, capacity, ret_size, err);
@@ -400,7 +400,7 @@ static spsh_status write_cursor(const spsh__run *r, uint8_t *bytes, size_t capac
 static spsh_status save_cursor(spsh__run *r, spsh_error *err)
 {
     size_t size = 0;
-    if (r->step.pending != NULL || (r->rounds.is_free && !r->world->is_first))
+    if (r->step.pending != NULL || (r->rounds.has_own_model && !r->world->is_first))
         return SPSH_OK; /* the cursor that was restored is in front of it */
     const spsh_status asked = write_cursor(r, NULL, 0, &size, err);
     if (asked != SPSH_OK)
@@ -508,14 +508,14 @@ spsh_status spsh__run_save_last(spsh__run *r, spsh_error *err)
                                                 : spsh__checkpoint_flush(r->saving.writer, err);
 }
 
-spsh_status spsh__run_look(spsh__run *r, spsh_error *err)
+spsh_status spsh__run_poll(spsh__run *r, spsh_error *err)
 {
     spsh_error failed = SPSH_ERROR_INIT;
     if (!r->world->is_first)
         return SPSH_OK;
     const double now_s = spsh__world_now_s(r->world);
     spsh_status rc = judge(r, spsh__checkpoint_poll(r->saving.writer, &failed), &failed, err);
-    if (rc != SPSH_OK || now_s - r->saving.looked_s < LOOK_EVERY_S)
+    if (rc != SPSH_OK || now_s - r->saving.looked_s < POLL_EVERY_S)
         return rc;
     r->saving.looked_s = now_s;
     rc = spsh__checkpoint_writer_check(r->saving.writer, &failed);

@@ -5,9 +5,9 @@
  * loss are not finite on one rank, they are not finite on any rank after the exchange. All ranks
  * therefore skip the update.
  *
- * Learners with separate models (strategy.h, is_free) check and apply their own gradients, and a
- * step that is not finite affects one learner. The sum of their totals is reported. All ranks use
- * it to decide whether to stop, save, or evaluate after the step.
+ * Learners with separate models (strategy.h, has_own_model) check and apply their own gradients,
+ * and a step that is not finite affects one learner. The sum of their totals is reported. All ranks
+ * use it to decide whether to stop, save, or evaluate after the step.
  */
 #include "run_internal.h"
 
@@ -25,7 +25,7 @@ spsh_status spsh__run_step_open(spsh__run *r, spsh_error *err)
                                            .states = r->setup.config->model.outputs,
                                            .chunk_frames = r->setup.config->model.chunk_frames};
     spsh_status rc = spsh__rows_open(r->feed, spsh__leaf_count(&r->learner),
-                                     r->strategy->ops->is_free, &r->rows, err);
+                                     r->strategy->ops->has_own_model, &r->rows, err);
     r->step.due_loss_scale = r->progress.loss_scale.scale;
     if (rc == SPSH_OK)
         rc = spsh__loss_open(&loss, &r->loss, err);
@@ -148,7 +148,7 @@ static spsh_status begin(spsh__run *r, spsh_error *err)
                  r->learner.statistics_elements);
     r->leaf.status = SPSH_OK;
     spsh_status rc = r->strategy->ops->before_forward_fn(r->strategy, err);
-    if (rc == SPSH_OK && r->strategy->ops->is_free)
+    if (rc == SPSH_OK && r->strategy->ops->has_own_model)
         spsh__model_weights_changed(r->model.own); /* others' come in between steps */
     return rc;
 }
@@ -275,7 +275,7 @@ static spsh_status skip(spsh__run *r, const verdict *v, bool is_overflow, spsh_e
     r->backend->ops->copy_fn(r->backend, r->learner.statistics, r->step.statistics_before,
                              r->learner.statistics_elements);
     r->progress.skipped_steps +=
-        !r->strategy->ops->is_free; /* else the sum over learners counts it */
+        !r->strategy->ops->has_own_model; /* else the sum over learners counts it */
     if (v->counted <= 0)
         return SPSH_OK; /* there was nothing to learn from in all of it, and nothing is wrong */
     if (is_overflow) {
@@ -302,7 +302,7 @@ static spsh_status learn(spsh__run *r, const verdict *v, uint64_t samples, spsh_
     spsh_status rc = SPSH_OK;
     r->step.facts.gradient_norm = v->norm;
     r->step.facts.rate = spsh__schedule_rate(r->setup.config, samples);
-    if (r->rounds.is_free) { /* the serving task updates by it */
+    if (r->rounds.has_own_model) { /* the serving task updates by it */
         rc = spsh__run_enter(&r->runtime, r->learner.step, err);
         if (rc != SPSH_OK)
             return rc;
@@ -433,7 +433,7 @@ static spsh_status use(spsh__run *r, spsh_error *err)
 {
     verdict v = {0};
     spsh_status rc = judge(r, &v, err);
-    if (rc == SPSH_OK && r->strategy->ops->is_free)
+    if (rc == SPSH_OK && r->strategy->ops->has_own_model)
         rc = add_totals(r, &v, err);
     if (rc == SPSH_OK)
         rc = learn(r, &v, r->progress.samples, err);

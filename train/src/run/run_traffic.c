@@ -21,8 +21,8 @@ spsh_status spsh__traffic_put(spsh__run_traffic *t, const spsh__run_runtime *run
                               const spsh__learner *l, uint64_t sent_bytes, double *row,
                               spsh_error *err)
 {
-    uint64_t bytes = sent_bytes - t->told_bytes;
-    t->told_bytes = sent_bytes;
+    uint64_t bytes = sent_bytes - t->reported_bytes;
+    t->reported_bytes = sent_bytes;
     spsh_status rc = spsh__run_note(runtime, &bytes, err);
     row[SPSH__ROW_SENT] = (double)bytes;
     if (rc != SPSH_OK || l->staleness == NULL)

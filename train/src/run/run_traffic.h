@@ -10,7 +10,7 @@
 /* Values since the last row. */
 typedef struct spsh__run_traffic {
     spsh__staleness staleness; /* the learner's, if there is a runtime */
-    uint64_t told_bytes;       /* bytes that were sent by then */
+    uint64_t reported_bytes;   /* bytes that were sent by then */
 } spsh__run_traffic;
 
 /* Return the total of bytes that this rank has sent. */

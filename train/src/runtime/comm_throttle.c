@@ -14,7 +14,7 @@
 
 enum { SLICE_MS = 1 };
 
-typedef struct parcel {
+typedef struct queued_message {
     bool is_used, has_gone; /* gone: the parent has it, or has failed */
     bool is_late;           /* its time had not come when one's who waited for it was over */
     uint32_t to, tag;
@@ -25,7 +25,7 @@ typedef struct parcel {
     spsh_status status;
     spsh_error error;
     size_t next; /* next waiting message; NOTHING: none */
-} parcel;
+} queued_message;
 
 typedef struct throttle {
     spsh__comm comm; /* below it: the parent */
@@ -34,8 +34,8 @@ typedef struct throttle {
     bool has_thread, is_closing;
     pthread_mutex_t lock;
     pthread_cond_t news, gone; /* for the thread; for waits */
-    parcel *parcels;
-    size_t parcel_max;
+    queued_message *queued;
+    size_t queued_max;
     size_t first, last; /* places of what waits, in the order of time; first NOTHING: nothing */
     uint64_t free_ns;   /* when the link is */
 } throttle;
@@ -51,16 +51,16 @@ static throttle *throttle_of(const spsh__comm *c)
 static void hand_on(throttle *t)
 {
     const size_t place = t->first;
-    parcel p = t->parcels[place]; /* the table may move while it is sent */
+    queued_message p = t->queued[place]; /* a copy: sending may move the table */
     spsh__comm *parent = t->comm.below;
     t->first = p.next;
     (void)pthread_mutex_unlock(&t->lock);
     p.status =
         parent->ops->send_fn(parent, p.to, p.tag, p.bytes, p.size_bytes, &p.handle, &p.error);
     (void)pthread_mutex_lock(&t->lock);
-    p.is_late = t->parcels[place].is_late;
+    p.is_late = t->queued[place].is_late;
     p.has_gone = true;
-    t->parcels[place] = p;
+    t->queued[place] = p;
     (void)pthread_cond_broadcast(&t->gone);
 }
 
@@ -73,7 +73,7 @@ static void *run(void *user)
             (void)pthread_cond_wait(&t->news, &t->lock);
             continue;
         }
-        const uint64_t go_ns = t->parcels[t->first].go_ns;
+        const uint64_t go_ns = t->queued[t->first].go_ns;
         const struct timespec end = spsh__timespec_of(go_ns);
         if (spsh__now_ns() < go_ns)
             (void)pthread_cond_timedwait(&t->news, &t->lock, &end);
@@ -89,18 +89,18 @@ static void *run(void *user)
 /* Locked. */
 static spsh_status grow(throttle *t, spsh_error *err)
 {
-    const size_t more = t->parcel_max == 0 ? 64 : 2 * t->parcel_max;
-    parcel *parcels =
-        spsh__enlarge(&t->comm.allocator, t->parcels, t->parcel_max, more, sizeof(*parcels));
-    if (parcels == NULL)
+    const size_t more = t->queued_max == 0 ? 64 : 2 * t->queued_max;
+    queued_message *queued =
+        spsh__enlarge(&t->comm.allocator, t->queued, t->queued_max, more, sizeof(*queued));
+    if (queued == NULL)
         return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "messages on their way");
-    t->parcels = parcels;
-    t->parcel_max = more;
+    t->queued = queued;
+    t->queued_max = more;
     return SPSH_OK;
 }
 
 /* Locked. */
-static void put(throttle *t, size_t place, parcel p)
+static void put(throttle *t, size_t place, queued_message p)
 {
     const uint64_t now_ns = spsh__now_ns();
     const double rate = t->link.bytes_per_s;
@@ -110,11 +110,11 @@ static void put(throttle *t, size_t place, parcel p)
     p.is_used = true;
     p.error = (spsh_error)SPSH_ERROR_INIT;
     p.next = NOTHING;
-    t->parcels[place] = p;
+    t->queued[place] = p;
     if (t->first == NOTHING)
         t->first = place;
     else
-        t->parcels[t->last].next = place;
+        t->queued[t->last].next = place;
     t->last = place;
     (void)pthread_cond_signal(&t->news);
 }
@@ -123,7 +123,7 @@ static spsh_status throttle_send(spsh__comm *c, uint32_t to, uint32_t tag, const
                                  size_t size_bytes, spsh__comm_handle *ret_handle, spsh_error *err)
 {
     throttle *t = throttle_of(c);
-    parcel p = {.to = to, .tag = tag, .size_bytes = size_bytes};
+    queued_message p = {.to = to, .tag = tag, .size_bytes = size_bytes};
     spsh_status rc = SPSH_OK;
     size_t place = 0;
     *ret_handle = 0;
@@ -134,9 +134,9 @@ static spsh_status throttle_send(spsh__comm *c, uint32_t to, uint32_t tag, const
     if (size_bytes > 0)
         memcpy(p.bytes, bytes, size_bytes);
     (void)pthread_mutex_lock(&t->lock);
-    while (place < t->parcel_max && t->parcels[place].is_used)
+    while (place < t->queued_max && t->queued[place].is_used)
         place++;
-    if (place == t->parcel_max)
+    if (place == t->queued_max)
         rc = grow(t, err);
     if (rc == SPSH_OK) {
         put(t, place, p);
@@ -157,10 +157,10 @@ static spsh_status throttle_receive(spsh__comm *c, uint32_t from, uint32_t tag, 
 }
 
 /* false: it waits for its time. Else it is the parent's, or has failed. */
-static bool look(throttle *t, spsh__comm_handle handle, parcel *ret)
+static bool is_done(throttle *t, spsh__comm_handle handle, queued_message *ret)
 {
     (void)pthread_mutex_lock(&t->lock);
-    *ret = t->parcels[handle & ~IS_SENT];
+    *ret = t->queued[handle & ~IS_SENT];
     (void)pthread_mutex_unlock(&t->lock);
     return ret->has_gone;
 }
@@ -168,24 +168,24 @@ static bool look(throttle *t, spsh__comm_handle handle, parcel *ret)
 static bool throttle_done(spsh__comm *c, spsh__comm_handle handle)
 {
     throttle *t = throttle_of(c);
-    parcel p;
+    queued_message p;
     if ((handle & IS_SENT) == 0)
         return c->below->ops->done_fn(c->below, handle);
-    return look(t, handle, &p) &&
+    return is_done(t, handle, &p) &&
            (p.status != SPSH_OK || c->below->ops->done_fn(c->below, p.handle));
 }
 
 /* Wait until the message has left. SPSH_E_TIMEOUT: it has not, and counts as late for all later
  * waits. */
-static spsh_status await_gone(throttle *t, size_t place, uint32_t deadline_ms, parcel *ret)
+static spsh_status await_gone(throttle *t, size_t place, uint32_t deadline_ms, queued_message *ret)
 {
     const struct timespec end = spsh__timespec_after_ms(deadline_ms);
     int late = 0;
     (void)pthread_mutex_lock(&t->lock);
-    while (!t->parcels[place].has_gone && !t->parcels[place].is_late && late == 0)
+    while (!t->queued[place].has_gone && !t->queued[place].is_late && late == 0)
         late = pthread_cond_timedwait(&t->gone, &t->lock, &end);
-    t->parcels[place].is_late = t->parcels[place].is_late || !t->parcels[place].has_gone;
-    *ret = t->parcels[place];
+    t->queued[place].is_late = t->queued[place].is_late || !t->queued[place].has_gone;
+    *ret = t->queued[place];
     (void)pthread_mutex_unlock(&t->lock);
     return ret->is_late ? SPSH_E_TIMEOUT : SPSH_OK;
 }
@@ -193,15 +193,15 @@ static spsh_status await_gone(throttle *t, size_t place, uint32_t deadline_ms, p
 static void free_place(throttle *t, size_t place)
 {
     (void)pthread_mutex_lock(&t->lock);
-    spsh__free(&t->comm.allocator, t->parcels[place].bytes);
-    t->parcels[place] = (parcel){.is_used = false};
+    spsh__free(&t->comm.allocator, t->queued[place].bytes);
+    t->queued[place] = (queued_message){.is_used = false};
     (void)pthread_mutex_unlock(&t->lock);
 }
 
 static spsh_status wait_sent(throttle *t, size_t place, uint32_t deadline_ms, spsh_error *err)
 {
     spsh__comm *parent = t->comm.below;
-    parcel p;
+    queued_message p;
     spsh_status rc = await_gone(t, place, deadline_ms, &p);
     if (rc != SPSH_OK)
         return SPSH_FAIL(err, rc,
@@ -233,7 +233,7 @@ static spsh_status throttle_wait(spsh__comm *c, spsh__comm_handle handle, uint32
 static bool throttle_await(spsh__comm *c, spsh__comm_handle handle, uint32_t deadline_ms)
 {
     const uint64_t begin_ns = spsh__now_ns();
-    parcel p;
+    queued_message p;
     if ((handle & IS_SENT) == 0)
         return spsh__comm_await(c->below, handle, deadline_ms);
     if (await_gone(throttle_of(c), (size_t)(handle & ~IS_SENT), deadline_ms, &p) != SPSH_OK ||
@@ -282,9 +282,9 @@ static void free_state(throttle *t)
     (void)pthread_cond_destroy(&t->news);
     (void)pthread_cond_destroy(&t->gone);
     (void)pthread_mutex_destroy(&t->lock);
-    for (size_t i = 0; i < t->parcel_max; i++)
-        spsh__free(&allocator, t->parcels[i].bytes);
-    spsh__free(&allocator, t->parcels);
+    for (size_t i = 0; i < t->queued_max; i++)
+        spsh__free(&allocator, t->queued[i].bytes);
+    spsh__free(&allocator, t->queued);
     spsh__free(&allocator, t);
 }
 

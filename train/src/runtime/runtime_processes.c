@@ -23,21 +23,21 @@
 
 enum { HEAD_BYTES = 32, SWEEP_MS = 200 };
 
-typedef struct parcel {
-    struct parcel *next;
+typedef struct queued_message {
+    struct queued_message *next;
     uint32_t to;
     spsh__comm_handle head, body;
     uint8_t head_bytes[HEAD_BYTES];
     spsh__message message; /* for a message to this rank */
     uint8_t bytes[];
-} parcel;
+} queued_message;
 
 /* Another rank, as the serving thread sees it. */
 typedef struct peer {
     spsh__comm_handle handle; /* receive of a head or its bytes */
-    bool is_body, has_said_bye;
-    bool is_lost; /* changes locked for posting, too */
-    bool is_told; /* its loss, to all who listened then; under the lock */
+    bool is_body, has_sent_bye;
+    bool is_lost;     /* changes locked for posting, too */
+    bool is_reported; /* its loss, to all who listened then; under the lock */
     spsh__message message;
     uint8_t *bytes;
     size_t capacity;
@@ -57,9 +57,9 @@ typedef struct processes {
     spsh_status status; /* what serving failed with */
     spsh_error error;
     pthread_mutex_t out_lock;
-    pthread_cond_t own_news;      /* own_first changed, or the run is over */
-    parcel *out;                  /* being sent */
-    parcel *own_first, *own_last; /* to oneself */
+    pthread_cond_t own_news;              /* own_first changed, or the run is over */
+    queued_message *out;                  /* messages being sent */
+    queued_message *own_first, *own_last; /* messages to this learner itself */
     /* the serving thread's */
     peer *peers;
     spsh__comm_handle *handles;
@@ -73,9 +73,9 @@ static processes *processes_of(spsh__runtime *t)
 
 /* ---- posting ---- */
 
-static parcel *new_parcel(const processes *p, const spsh__message *m)
+static queued_message *new_queued(const processes *p, const spsh__message *m)
 {
-    parcel *one = spsh__new(&p->allocator, 1, sizeof(*one) + m->size_bytes);
+    queued_message *one = spsh__new(&p->allocator, 1, sizeof(*one) + m->size_bytes);
     if (one == NULL)
         return NULL;
     spsh__store_u32le(one->head_bytes, m->kind);
@@ -91,7 +91,7 @@ static parcel *new_parcel(const processes *p, const spsh__message *m)
 }
 
 /* Locked for posting: heads and their bytes go in one order. */
-static spsh_status send(processes *p, uint32_t to, parcel *one, spsh_error *err)
+static spsh_status send(processes *p, uint32_t to, queued_message *one, spsh_error *err)
 {
     spsh__comm *c = p->comm;
     const size_t size = one->message.size_bytes;
@@ -104,7 +104,7 @@ static spsh_status send(processes *p, uint32_t to, parcel *one, spsh_error *err)
     return rc;
 }
 
-static void put_own(processes *p, parcel *one)
+static void put_own(processes *p, queued_message *one)
 {
     if (p->own_last != NULL)
         p->own_last->next = one;
@@ -124,7 +124,7 @@ static void wake(processes *p)
 
 static spsh_status post(processes *p, uint32_t to, const spsh__message *m, spsh_error *err)
 {
-    parcel *one = new_parcel(p, m);
+    queued_message *one = new_queued(p, m);
     spsh_status rc = SPSH_OK;
     if (one == NULL)
         return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "a message");
@@ -142,7 +142,7 @@ static spsh_status post(processes *p, uint32_t to, const spsh__message *m, spsh_
 }
 
 /* It is done. */
-static spsh_status end_send(const processes *p, const parcel *one, spsh_error *err)
+static spsh_status end_send(const processes *p, const queued_message *one, spsh_error *err)
 {
     spsh__comm *c = p->comm;
     if (p->peers[one->to].is_lost) {
@@ -160,8 +160,8 @@ static spsh_status sweep(processes *p, spsh_error *err)
     spsh__comm *c = p->comm;
     spsh_status rc = SPSH_OK;
     (void)pthread_mutex_lock(&p->out_lock);
-    for (parcel **at = &p->out; rc == SPSH_OK && *at != NULL;) {
-        parcel *one = *at;
+    for (queued_message **at = &p->out; rc == SPSH_OK && *at != NULL;) {
+        queued_message *one = *at;
         if (!p->peers[one->to].is_lost &&
             (!c->ops->done_fn(c, one->head) || !c->ops->done_fn(c, one->body))) {
             at = &one->next;
@@ -192,7 +192,7 @@ static spsh_status serve(processes *p, const spsh__message *m, spsh_error *err)
     spsh_status rc = SPSH_OK;
     (void)pthread_mutex_lock(&p->lock);
     if (m->kind == SPSH__LOST_KIND)
-        p->peers[m->from].is_told = true;
+        p->peers[m->from].is_reported = true;
     if (is_listened_to(p, m))
         rc = spsh__runtime_serve(&p->runtime, m, err);
     (void)pthread_cond_broadcast(&p->news);
@@ -203,7 +203,7 @@ static spsh_status serve(processes *p, const spsh__message *m, spsh_error *err)
 static spsh_status serve_own(processes *p, spsh_error *err)
 {
     spsh_status rc = SPSH_OK;
-    for (parcel *one = NULL; rc == SPSH_OK;) {
+    for (queued_message *one = NULL; rc == SPSH_OK;) {
         (void)pthread_mutex_lock(&p->out_lock);
         one = p->own_first;
         if (one != NULL)
@@ -253,7 +253,7 @@ static spsh_status take_head(processes *p, uint32_t rank, spsh_error *err)
                                     .number = spsh__load_u64le(from->head + 8),
                                     .size_bytes = spsh__load_u64le(from->head + 16)};
     if (from->message.kind == KIND_BYE) {
-        from->has_said_bye = true;
+        from->has_sent_bye = true;
         return SPSH_OK;
     }
     if (from->message.kind > KIND_BYE || from->message.kind == SPSH__LOST_KIND ||
@@ -301,7 +301,7 @@ static spsh_status turn(processes *p, uint32_t *ret_open, spsh_error *err)
     spsh__comm *c = p->comm;
     uint32_t count = 0, which = 0;
     for (uint32_t r = 0; r < c->world_size; r++) {
-        if (r == c->rank || p->peers[r].has_said_bye || p->peers[r].is_lost)
+        if (r == c->rank || p->peers[r].has_sent_bye || p->peers[r].is_lost)
             continue;
         p->handles[count] = p->peers[r].handle;
         p->whose[count++] = r;
@@ -450,14 +450,14 @@ static void processes_listen(spsh__runtime *t, spsh__service service, spsh__serv
     spsh__runtime_listen(t, service, serve_fn, user);
     for (uint32_t r = 0; serve_fn != NULL && r < t->world_size; r++) {
         const spsh__message lost = {.from = r, .kind = SPSH__LOST_KIND};
-        if (p->peers[r].is_told && p->status == SPSH_OK)
+        if (p->peers[r].is_reported && p->status == SPSH_OK)
             p->status = serve_fn(user, &lost, &p->error);
     }
     (void)pthread_cond_broadcast(&p->news);
     (void)pthread_mutex_unlock(&p->lock);
 }
 
-static void say_bye(processes *p)
+static void send_bye(processes *p)
 {
     const spsh__message bye = {.kind = KIND_BYE};
     for (uint32_t r = 0; r < p->comm->world_size; r++)
@@ -465,10 +465,10 @@ static void say_bye(processes *p)
             (void)post(p, r, &bye, NULL); /* skips lost ranks */
 }
 
-static void free_parcels(processes *p, parcel *first)
+static void free_queued(processes *p, queued_message *first)
 {
     while (first != NULL) {
-        parcel *next = first->next;
+        queued_message *next = first->next;
         spsh__free(&p->allocator, first);
         first = next;
     }
@@ -482,12 +482,12 @@ static void free_state(processes *p)
     const bool is_still =
         spsh__comm_has_failed(p->comm) ? !spsh__comm_lingers(p->comm) : p->status == SPSH_OK;
     if (is_still) {
-        free_parcels(p, p->out);
+        free_queued(p, p->out);
         for (uint32_t r = 0; p->peers != NULL && r < p->comm->world_size; r++)
             spsh__free(&allocator, p->peers[r].bytes);
         spsh__free(&allocator, p->peers);
     }
-    free_parcels(p, p->own_first);
+    free_queued(p, p->own_first);
     spsh__free(&allocator, p->handles);
     spsh__free(&allocator, p->whose);
     (void)pthread_cond_destroy(&p->news);
@@ -500,7 +500,7 @@ static void free_state(processes *p)
 static void processes_close(spsh__runtime *t)
 {
     processes *p = processes_of(t);
-    say_bye(p);
+    send_bye(p);
     (void)pthread_mutex_lock(&p->lock);
     p->is_closing = true;
     for (uint32_t i = 0; i < SPSH__SERVICES; i++)
@@ -512,7 +512,7 @@ static void processes_close(spsh__runtime *t)
     (void)pthread_mutex_unlock(&p->out_lock);
     if (p->has_thread)
         (void)pthread_join(p->thread, NULL);
-    for (const parcel *one = p->out; one != NULL && p->status == SPSH_OK; one = one->next)
+    for (const queued_message *one = p->out; one != NULL && p->status == SPSH_OK; one = one->next)
         if (!spsh__comm_has_failed(p->comm)) /* else nothing is sent any more */
             (void)end_send(p, one, NULL);
     if (spsh__comm_has_failed(p->comm))

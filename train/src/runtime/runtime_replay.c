@@ -10,10 +10,10 @@
 /* Position of a computing task. */
 typedef enum stand { BEGINS, AT_ENTER, AT_NOTE, AT_WAIT, HAS_ENDED } stand;
 
-typedef struct parcel {
-    struct parcel *next;
+typedef struct queued_message {
+    struct queued_message *next;
     spsh__message message; /* its bytes follow the struct */
-} parcel;
+} queued_message;
 
 typedef struct actor {
     struct spsh__replay *replay;
@@ -22,7 +22,7 @@ typedef struct actor {
     spsh__fiber *fiber;
     spsh__recorded *marks;
     size_t mark_count, at;
-    parcel *first;                 /* messages that came, not served yet, in their order */
+    queued_message *first; /* received messages that were not served yet, in order of arrival */
     bool is_heard[SPSH__SERVICES]; /* the service has or had a listener */
     stand stands;
     spsh__mark mark;              /* AT_ENTER */
@@ -83,7 +83,7 @@ static spsh_status replay_post(spsh__runtime *t, uint32_t to, const spsh__messag
         return rc;
     if (to >= t->world_size)
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "no learner %u", to);
-    parcel *p = spsh__new(&l->replay->allocator, 1, sizeof(*p) + m->size_bytes);
+    queued_message *p = spsh__new(&l->replay->allocator, 1, sizeof(*p) + m->size_bytes);
     if (p == NULL)
         return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "a message");
     p->message = *m;
@@ -91,7 +91,7 @@ static spsh_status replay_post(spsh__runtime *t, uint32_t to, const spsh__messag
     p->message.bytes = p + 1;
     if (m->size_bytes > 0)
         memcpy(p + 1, m->bytes, m->size_bytes);
-    parcel **end = &l->replay->learners[to].first;
+    queued_message **end = &l->replay->learners[to].first;
     while (*end != NULL)
         end = &(*end)->next;
     *end = p;
@@ -200,10 +200,10 @@ static void let_go(actor *l)
 }
 
 /* The message that a mark says was served; NULL: it is not there yet. */
-static parcel *take(actor *l, const spsh__recorded *m)
+static queued_message *take(actor *l, const spsh__recorded *m)
 {
-    for (parcel **at = &l->first; *at != NULL; at = &(*at)->next) {
-        parcel *p = *at;
+    for (queued_message **at = &l->first; *at != NULL; at = &(*at)->next) {
+        queued_message *p = *at;
         if (p->message.from == m->from && p->message.kind == m->kind &&
             p->message.part == m->part && p->message.number == m->number) {
             *at = p->next;
@@ -213,7 +213,7 @@ static parcel *take(actor *l, const spsh__recorded *m)
     return NULL;
 }
 
-static spsh_status serve(actor *l, parcel *p, spsh_error *err)
+static spsh_status serve(actor *l, queued_message *p, spsh_error *err)
 {
     const bool has_listener = spsh__runtime_has_listener(&l->runtime, &p->message);
     const spsh_status rc =
@@ -232,7 +232,7 @@ static spsh_status fail_mark(const actor *l, spsh_error *err)
 }
 
 /* No mark orders the next action of this computing task: the condition of its wait stays true. */
-static bool is_free(const actor *l)
+static bool has_own_model(const actor *l)
 {
     return l->stands == BEGINS || (l->stands == AT_WAIT && l->ready_fn(l->ready_user));
 }
@@ -267,7 +267,7 @@ static spsh_status go_through_one(actor *l, bool *ret, spsh_error *err)
     const spsh__recorded *m = &l->marks[l->at];
     if (m->what == SPSH__MARK_ENTER || m->what == SPSH__MARK_NOTE)
         return pass(l, m, ret, err);
-    parcel *p = m->what == SPSH__MARK_SERVE && is_heard(l, m) ? take(l, m) : NULL;
+    queued_message *p = m->what == SPSH__MARK_SERVE && is_heard(l, m) ? take(l, m) : NULL;
     *ret = p != NULL || m->what == SPSH__MARK_END;
     l->at += *ret;
     return p != NULL ? serve(l, p, err) : SPSH_OK;
@@ -279,7 +279,7 @@ static spsh_status go_on(actor *l, bool *ret_has_moved, spsh_error *err)
     spsh_status rc = SPSH_OK;
     bool moves = true;
     while (rc == SPSH_OK && moves) {
-        moves = is_free(l);
+        moves = has_own_model(l);
         if (moves)
             let_go(l);
         else if (l->at < l->mark_count)
@@ -383,8 +383,8 @@ void spsh__replay_close(spsh__replay *replay)
         actor *l = &replay->learners[i];
         spsh__fiber_close(l->fiber);
         spsh__task_comm_free(l->comm);
-        for (parcel *p = l->first; p != NULL;) {
-            parcel *next = p->next;
+        for (queued_message *p = l->first; p != NULL;) {
+            queued_message *next = p->next;
             spsh__free(&allocator, p);
             p = next;
         }

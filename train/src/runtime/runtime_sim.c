@@ -20,17 +20,17 @@
 #define LEARNERS_MAX UINT32_C(4096)
 
 /* A message in flight. Its bytes follow the struct. */
-typedef struct sim_parcel {
-    struct sim_parcel *next;
+typedef struct sim_message {
+    struct sim_message *next;
     uint32_t from, to;
     bool is_comm;
     uint32_t tag; /* comm.h's tag */
     spsh__message message;
-} sim_parcel;
+} sim_message;
 
-typedef struct sim_parcel_queue {
-    sim_parcel *first, *last;
-} parcel_queue;
+typedef struct sim_message_queue {
+    sim_message *first, *last;
+} message_queue;
 
 /* Full duplex: busy until then. */
 typedef struct sim_link {
@@ -45,14 +45,14 @@ typedef struct sim_learner {
     spsh_status status; /* the body's */
     spsh_error error;
     bool is_dead, has_ended;
-    bool is_told; /* its loss, to the others */
+    bool is_reported; /* its loss, to the others */
     /* a wait */
     bool is_waiting, is_resuming, has_timed_out;
     bool (*ready_fn)(void *user);
     void *ready_user;
     uint64_t deadline_ns, alarm_ns; /* alarm: when an event looks at the deadline; 0: none does */
     /* messages */
-    parcel_queue mail;        /* messages of runtime.h, not served yet */
+    message_queue mail;       /* received messages (runtime.h) that were not served yet */
     spsh_status serve_status; /* what serve_fn failed with: the next call's */
     spsh_error serve_error;
     uint64_t compute_count;
@@ -68,7 +68,7 @@ typedef struct event {
     uint64_t time_ns, number;
     event_kind kind;
     sim_learner *learner;
-    sim_parcel *parcel; /* ARRIVE: the event's */
+    sim_message *queued_message; /* ARRIVE: the message that arrives */
 } event;
 
 struct spsh__sim {
@@ -109,11 +109,11 @@ static bool grow(spsh__sim *sim)
     return true;
 }
 
-/* Takes the parcel, of a failure too. */
+/* Takes over the message, also after a failure. */
 static spsh_status put_event(spsh__sim *sim, const event *e)
 {
     if (sim->event_count == sim->event_max && !grow(sim)) {
-        spsh__free(&sim->allocator, e->parcel);
+        spsh__free(&sim->allocator, e->queued_message);
         sim->is_out_of_memory = true;
         return SPSH_E_NO_MEMORY;
     }
@@ -125,9 +125,9 @@ static spsh_status put_event(spsh__sim *sim, const event *e)
 }
 
 static spsh_status put(spsh__sim *sim, uint64_t time_ns, event_kind kind, sim_learner *l,
-                       sim_parcel *parcel)
+                       sim_message *queued_message)
 {
-    const event e = {time_ns, sim->event_number++, kind, l, parcel};
+    const event e = {time_ns, sim->event_number++, kind, l, queued_message};
     return put_event(sim, &e);
 }
 
@@ -188,25 +188,25 @@ static uint64_t thaw_ns(const spsh__sim *sim, uint32_t learner)
 
 /* ---- messages ---- */
 
-static void push_parcel(parcel_queue *queue, sim_parcel *parcel)
+static void push_message(message_queue *queue, sim_message *queued_message)
 {
-    parcel->next = NULL;
+    queued_message->next = NULL;
     if (queue->last != NULL)
-        queue->last->next = parcel;
+        queue->last->next = queued_message;
     else
-        queue->first = parcel;
-    queue->last = parcel;
+        queue->first = queued_message;
+    queue->last = queued_message;
 }
 
-static sim_parcel *pop_parcel(parcel_queue *queue)
+static sim_message *pop_message(message_queue *queue)
 {
-    sim_parcel *parcel = queue->first;
-    if (parcel == NULL)
+    sim_message *queued_message = queue->first;
+    if (queued_message == NULL)
         return NULL;
-    queue->first = parcel->next;
+    queue->first = queued_message->next;
     if (queue->first == NULL)
         queue->last = NULL;
-    return parcel;
+    return queued_message;
 }
 
 static void free_memory(sim_learner *l, void *memory)
@@ -259,25 +259,26 @@ static uint64_t arrival_ns(spsh__sim *sim, sim_learner *from, uint32_t to, size_
     return ns;
 }
 
-static spsh_status send_parcel(sim_learner *from, const sim_parcel *head, const void *bytes,
+static spsh_status send_queued(sim_learner *from, const sim_message *head, const void *bytes,
                                size_t size_bytes, spsh_error *err)
 {
     spsh__sim *sim = from->sim;
     if (sim->is_over)
         return SPSH_FAIL(err, SPSH_E_CANCELED, "the simulation is over");
-    sim_parcel *parcel = spsh__new(&sim->allocator, 1, sizeof(*parcel) + size_bytes);
-    if (parcel == NULL)
+    sim_message *queued_message =
+        spsh__new(&sim->allocator, 1, sizeof(*queued_message) + size_bytes);
+    if (queued_message == NULL)
         return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "a message");
-    *parcel = *head;
+    *queued_message = *head;
     if (size_bytes > 0)
-        memcpy(parcel + 1, bytes, size_bytes);
-    parcel->message.from = from->runtime.rank;
-    parcel->message.bytes = parcel + 1;
-    parcel->message.size_bytes = size_bytes;
+        memcpy(queued_message + 1, bytes, size_bytes);
+    queued_message->message.from = from->runtime.rank;
+    queued_message->message.bytes = queued_message + 1;
+    queued_message->message.size_bytes = size_bytes;
     if (!is_one_node(&sim->options, from->runtime.rank, head->to))
         spsh__comm_count(from->comm, (uint64_t)counted_bytes(&sim->options, size_bytes));
     const uint64_t time_ns = arrival_ns(sim, from, head->to, size_bytes);
-    if (put(sim, time_ns, ARRIVE, &sim->learners[head->to], parcel) != SPSH_OK)
+    if (put(sim, time_ns, ARRIVE, &sim->learners[head->to], queued_message) != SPSH_OK)
         return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "an event");
     return SPSH_OK;
 }
@@ -286,18 +287,19 @@ static spsh_status send_parcel(sim_learner *from, const sim_parcel *head, const 
  * rest stay queued. */
 static void serve(sim_learner *l)
 {
-    sim_parcel *parcel = NULL;
-    while ((parcel = l->mail.first) != NULL && l->serve_status == SPSH_OK &&
-           spsh__runtime_has_listener(&l->runtime, &parcel->message)) {
-        (void)pop_parcel(&l->mail);
-        l->serve_status = spsh__runtime_serve(&l->runtime, &parcel->message, &l->serve_error);
-        free_memory(l, parcel);
+    sim_message *queued_message = NULL;
+    while ((queued_message = l->mail.first) != NULL && l->serve_status == SPSH_OK &&
+           spsh__runtime_has_listener(&l->runtime, &queued_message->message)) {
+        (void)pop_message(&l->mail);
+        l->serve_status =
+            spsh__runtime_serve(&l->runtime, &queued_message->message, &l->serve_error);
+        free_memory(l, queued_message);
     }
 }
 
 /* ---- waiting ---- */
 
-static void look(sim_learner *l)
+static void poll(sim_learner *l)
 {
     if (!l->is_waiting || l->is_resuming)
         return;
@@ -377,13 +379,13 @@ static spsh_status serve_failure(sim_learner *l, spsh_error *err)
 static spsh_status sim_post(spsh__runtime *t, uint32_t to, const spsh__message *m, spsh_error *err)
 {
     sim_learner *l = learner_of(t);
-    const sim_parcel head = {.to = to, .from = t->rank, .message = *m};
+    const sim_message head = {.to = to, .from = t->rank, .message = *m};
     if (to >= t->world_size)
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "no learner %u", to);
     const spsh_status rc = serve_failure(l, err);
     if (rc != SPSH_OK)
         return rc;
-    return send_parcel(l, &head, m->bytes, m->size_bytes, err);
+    return send_queued(l, &head, m->bytes, m->size_bytes, err);
 }
 
 static spsh_status sim_poll(spsh__runtime *t, spsh_error *err)
@@ -452,19 +454,20 @@ static const spsh__runtime_ops sim_ops = {
 
 /* ---- advancing the clock ---- */
 
-static void arrive(sim_learner *l, sim_parcel *parcel)
+static void arrive(sim_learner *l, sim_message *queued_message)
 {
-    if (parcel->is_comm) {
+    if (queued_message->is_comm) {
         const spsh_status rc = spsh__task_comm_deliver(
-            l->comm, parcel->from, parcel->tag, parcel->message.bytes, parcel->message.size_bytes);
+            l->comm, queued_message->from, queued_message->tag, queued_message->message.bytes,
+            queued_message->message.size_bytes);
         l->sim->is_out_of_memory = l->sim->is_out_of_memory || rc != SPSH_OK;
-        free_memory(l, parcel);
+        free_memory(l, queued_message);
     } else {
-        push_parcel(&l->mail, parcel);
+        push_message(&l->mail, queued_message);
         if (!l->sim->options.serves_itself || l->is_waiting)
             serve(l);
     }
-    look(l);
+    poll(l);
 }
 
 /* true: the deadline of a wait is over. */
@@ -487,13 +490,13 @@ static bool is_alarm_due(sim_learner *l, uint64_t time_ns)
 static void die(spsh__sim *sim, sim_learner *l)
 {
     l->is_dead = true;
-    if (l->is_told)
+    if (l->is_reported)
         return;
-    l->is_told = true;
+    l->is_reported = true;
     for (uint32_t to = 0; to < sim->options.learners; to++) {
-        const sim_parcel head = {.to = to, .message = {.kind = SPSH__LOST_KIND}};
+        const sim_message head = {.to = to, .message = {.kind = SPSH__LOST_KIND}};
         if (to != l->runtime.rank)
-            (void)send_parcel(l, &head, NULL, 0, NULL);
+            (void)send_queued(l, &head, NULL, 0, NULL);
     }
 }
 
@@ -507,15 +510,15 @@ static void happen(spsh__sim *sim, const event *e)
         die(sim, l);
     } else if (l->has_ended || thaw == NEVER) {
         l->is_dead = l->is_dead || !l->has_ended;
-        spsh__free(&sim->allocator, e->parcel);
+        spsh__free(&sim->allocator, e->queued_message);
         sim->now_ns = before_ns;     /* nothing has happened */
     } else if (thaw > sim->now_ns) { /* with its number: messages stay in their order */
-        const event later = {thaw, e->number, e->kind, l, e->parcel};
+        const event later = {thaw, e->number, e->kind, l, e->queued_message};
         if (e->kind == ALARM && l->alarm_ns == e->time_ns)
             l->alarm_ns = thaw;
         (void)put_event(sim, &later);
     } else if (e->kind == ARRIVE) {
-        arrive(l, e->parcel);
+        arrive(l, e->queued_message);
     } else if (e->kind == RESUME) {
         let_go(l);
     } else if (is_alarm_due(l, e->time_ns)) {
@@ -587,8 +590,8 @@ static spsh_status comm_send(void *user, uint32_t to, uint32_t tag, const void *
                              size_t size_bytes, spsh_error *err)
 {
     sim_learner *l = (sim_learner *)user;
-    const sim_parcel head = {.from = l->runtime.rank, .to = to, .is_comm = true, .tag = tag};
-    return send_parcel(l, &head, bytes, size_bytes, err);
+    const sim_message head = {.from = l->runtime.rank, .to = to, .is_comm = true, .tag = tag};
+    return send_queued(l, &head, bytes, size_bytes, err);
 }
 
 static spsh_status comm_wait(void *user, bool (*ready_fn)(void *user), void *ready_user,
@@ -671,11 +674,11 @@ spsh_status spsh__sim_open(const spsh__sim_options *options, spsh__sim **ret_sim
     return SPSH_OK;
 }
 
-static void free_parcels(sim_learner *l, parcel_queue *queue)
+static void free_queued(sim_learner *l, message_queue *queue)
 {
-    sim_parcel *parcel = NULL;
-    while ((parcel = pop_parcel(queue)) != NULL)
-        free_memory(l, parcel);
+    sim_message *queued_message = NULL;
+    while ((queued_message = pop_message(queue)) != NULL)
+        free_memory(l, queued_message);
 }
 
 void spsh__sim_close(spsh__sim *sim)
@@ -685,11 +688,11 @@ void spsh__sim_close(spsh__sim *sim)
     for (uint32_t i = 0; sim->learners != NULL && i < sim->options.learners; i++) {
         sim_learner *l = &sim->learners[i];
         spsh__fiber_close(l->fiber);
-        free_parcels(l, &l->mail);
+        free_queued(l, &l->mail);
         spsh__task_comm_free(l->comm);
     }
     for (size_t i = 0; i < sim->event_count; i++)
-        spsh__free(&sim->allocator, sim->heap[i].parcel);
+        spsh__free(&sim->allocator, sim->heap[i].queued_message);
     spsh__free(&sim->allocator, sim->heap);
     spsh__free(&sim->allocator, sim->learners);
     const spsh_allocator allocator = sim->allocator;

@@ -27,11 +27,11 @@ typedef enum phase {
 } phase;
 
 /* Messages that are waited for together. */
-typedef struct flight {
+typedef struct pending {
     spsh__comm_handle *handles;
     uint32_t *peers;
     uint32_t count, capacity;
-} flight;
+} pending;
 
 /* A bucket of gradients, or the running statistics. */
 typedef struct range {
@@ -44,7 +44,7 @@ typedef struct range {
     uint32_t next_own;         /* leaves that have passed */
     uint32_t coming;           /* 1 + the own leaf that is being copied from a device; 0: none */
     phase phase;
-    flight flight;
+    pending pending;
 } range;
 
 typedef struct spsh__gradient_sum {
@@ -69,7 +69,7 @@ typedef struct spsh__gradient_sum {
     double *rows, *packed;           /* [leaves][SPSH__SHARED_MAX + 1] */
     double *squares, *packed_squares;
     uint64_t block_count;
-    flight flight; /* messages of rows and squares */
+    pending pending; /* messages of rows and squares */
     uint64_t wait_begin_ns;
     spsh__backend *adder; /* backend for joins: `backend`, or a separate one for the polling
                              thread */
@@ -102,15 +102,15 @@ static uint32_t tag_of(const spsh__gradient_sum *g, const range *r, bool is_gath
 
 /* Messages ---------------------------------------------------------------------------------- */
 
-/* incoming: receive; else send. Nothing is sent of nothing. */
-typedef struct letter {
+/* A message to send, or with is_incoming to receive. Without bytes, nothing is sent or received. */
+typedef struct peer_message {
     uint32_t peer, tag;
     bool is_incoming;
     void *bytes;
     size_t size_bytes;
-} letter;
+} peer_message;
 
-static spsh_status post(spsh__gradient_sum *g, flight *f, const letter *l, spsh_error *err)
+static spsh_status post(spsh__gradient_sum *g, pending *f, const peer_message *l, spsh_error *err)
 {
     spsh__comm *c = g->comm;
     spsh__comm_handle *handle = &f->handles[f->count];
@@ -126,7 +126,7 @@ static spsh_status post(spsh__gradient_sum *g, flight *f, const letter *l, spsh_
     return rc;
 }
 
-static bool has_landed(spsh__gradient_sum *g, const flight *f)
+static bool has_landed(spsh__gradient_sum *g, const pending *f)
 {
     for (uint32_t i = 0; i < f->count; i++)
         if (!g->comm->ops->done_fn(g->comm, f->handles[i]))
@@ -135,7 +135,7 @@ static bool has_landed(spsh__gradient_sum *g, const flight *f)
 }
 
 /* "2" or "1, 2": whose messages have not come or not gone. */
-static void name_unlanded(spsh__gradient_sum *g, const flight *f, char *text, size_t capacity)
+static void name_unlanded(spsh__gradient_sum *g, const pending *f, char *text, size_t capacity)
 {
     uint32_t count = 0;
     size_t length = 0;
@@ -163,7 +163,7 @@ static spsh_status fail_missing(const spsh__gradient_sum *g, const char *missing
 }
 
 /* One whose message is late may wait for another one's itself. */
-static spsh_status fail_late(spsh__gradient_sum *g, const flight *f, uint32_t i, const char *what,
+static spsh_status fail_late(spsh__gradient_sum *g, const pending *f, uint32_t i, const char *what,
                              spsh_error *err)
 {
     char missing[200];
@@ -177,7 +177,7 @@ static spsh_status fail_late(spsh__gradient_sum *g, const flight *f, uint32_t i,
 }
 
 /* All deadlines count from wait_begin_ns. After a failure the messages are left where they are. */
-static spsh_status land(spsh__gradient_sum *g, flight *f, const char *what, spsh_error *err)
+static spsh_status land(spsh__gradient_sum *g, pending *f, const char *what, spsh_error *err)
 {
     spsh__comm *c = g->comm;
     for (uint32_t i = 0; i < f->count; i++) {
@@ -214,9 +214,10 @@ static spsh_status start_reduce(spsh__gradient_sum *g, range *r, spsh_error *err
         const spsh__fold_piece *piece = &g->tree.pieces[i];
         if (piece->rank == c->rank)
             continue;
-        letter l = {piece->rank, tag_of(g, r, false), true, spsh__at(g->ops, g->receive, at).data,
-                    mine.count * g->ops->element_bytes};
-        rc = post(g, &r->flight, &l, err);
+        peer_message l = {piece->rank, tag_of(g, r, false), true,
+                          spsh__at(g->ops, g->receive, at).data,
+                          mine.count * g->ops->element_bytes};
+        rc = post(g, &r->pending, &l, err);
         at += mine.count;
     }
     for (uint32_t i = 0; rc == SPSH_OK && r->count > 0 && i < g->tree.piece_count; i++) {
@@ -226,9 +227,9 @@ static spsh_status start_reduce(spsh__gradient_sum *g, range *r, spsh_error *err
             if (piece->rank != c->rank || to == c->rank)
                 continue;
             spsh__backend_buffer from = spsh__at(g->ops, in_slot(g, r, piece->slot), part.offset);
-            letter l = {to, tag_of(g, r, false), false, from.data,
-                        part.count * g->ops->element_bytes};
-            rc = post(g, &r->flight, &l, err);
+            peer_message l = {to, tag_of(g, r, false), false, from.data,
+                              part.count * g->ops->element_bytes};
+            rc = post(g, &r->pending, &l, err);
         }
     }
     return rc;
@@ -266,17 +267,17 @@ static spsh_status start_gather(spsh__gradient_sum *g, range *r, spsh__backend_b
     r->phase = PHASE_GATHER;
     for (uint32_t peer = 0; rc == SPSH_OK && peer < c->world_size; peer++) {
         spsh__slice part = part_of(r, peer);
-        letter l = {peer, tag_of(g, r, true), true, spsh__at(g->ops, here, part.offset).data,
-                    part.count * g->ops->element_bytes};
+        peer_message l = {peer, tag_of(g, r, true), true, spsh__at(g->ops, here, part.offset).data,
+                          part.count * g->ops->element_bytes};
         if (peer != c->rank)
-            rc = post(g, &r->flight, &l, err);
+            rc = post(g, &r->pending, &l, err);
     }
     spsh__slice mine = part_of(r, c->rank);
     for (uint32_t peer = 0; rc == SPSH_OK && peer < c->world_size; peer++) {
-        letter l = {peer, tag_of(g, r, true), false, spsh__at(g->ops, here, mine.offset).data,
-                    mine.count * g->ops->element_bytes};
+        peer_message l = {peer, tag_of(g, r, true), false, spsh__at(g->ops, here, mine.offset).data,
+                          mine.count * g->ops->element_bytes};
         if (peer != c->rank)
-            rc = post(g, &r->flight, &l, err);
+            rc = post(g, &r->pending, &l, err);
     }
     return rc;
 }
@@ -284,7 +285,7 @@ static spsh_status start_gather(spsh__gradient_sum *g, range *r, spsh__backend_b
 /* Start the next phase after all messages of a phase have arrived. */
 static spsh_status next_phase(spsh__gradient_sum *g, range *r, spsh_error *err)
 {
-    spsh_status rc = land(g, &r->flight, r->phase == PHASE_REDUCE ? "reducing" : "gathering", err);
+    spsh_status rc = land(g, &r->pending, r->phase == PHASE_REDUCE ? "reducing" : "gathering", err);
     if (rc != SPSH_OK)
         return rc;
     if (r->phase == PHASE_GATHER) {
@@ -382,14 +383,14 @@ static spsh_status go_on(spsh__gradient_sum *g, uint32_t *ret_count, spsh_error 
     *ret_count = 0;
     for (uint32_t i = 0; rc == SPSH_OK && i < g->range_count; i++) {
         range *r = &g->ranges[i];
-        if (is_under_way(r) && has_landed(g, &r->flight))
+        if (is_under_way(r) && has_landed(g, &r->pending))
             rc = next_phase(g, r, err);
         *ret_count += is_under_way(r);
     }
     return rc;
 }
 
-static spsh_status look(spsh__gradient_sum *g, spsh_error *err)
+static spsh_status poll_once(spsh__gradient_sum *g, spsh_error *err)
 {
     uint32_t count = 0;
     spsh_status rc = SPSH_OK;
@@ -399,7 +400,7 @@ static spsh_status look(spsh__gradient_sum *g, spsh_error *err)
 }
 
 /* Called by the polling thread. */
-static bool look_on(void *user)
+static bool poll_ranges(void *user)
 {
     spsh__gradient_sum *g = user;
     uint32_t count = 0;
@@ -431,7 +432,7 @@ static spsh_status sum_begin(void *state, spsh_error *err)
         g->ranges[i].next_own = 0;
         g->ranges[i].coming = 0;
         g->ranges[i].phase = PHASE_LEAVES;
-        g->ranges[i].flight.count = 0;
+        g->ranges[i].pending.count = 0;
     }
     memset(g->present, 0, g->tree.leaf_count * sizeof(*g->present));
     return SPSH_OK;
@@ -454,7 +455,7 @@ static spsh_status bucket_arrives(spsh__gradient_sum *g, uint32_t leaf, uint32_t
     }
     if (rc == SPSH_OK)
         rc = arrive(g, r, r->next_own, err);
-    return rc == SPSH_OK && g->comm->world_size > 1 ? look(g, err) : rc;
+    return rc == SPSH_OK && g->comm->world_size > 1 ? poll_once(g, err) : rc;
 }
 
 static spsh_status sum_bucket(void *state, uint32_t leaf, uint32_t bucket, spsh_error *err)
@@ -529,14 +530,15 @@ static spsh_status post_rows(spsh__gradient_sum *g, uint32_t width, spsh_error *
                width * sizeof(double));
     for (uint32_t rank = 0; rc == SPSH_OK && rank < g->comm->world_size; rank++) {
         size_t count = (size_t)owned_leaves(g, rank) * width;
-        letter in = {rank, 2 * g->range_count, true, g->packed + begins_at, count * sizeof(double)};
-        letter out = {rank, 2 * g->range_count, false, g->packed + own_at, own_bytes};
+        peer_message in = {rank, 2 * g->range_count, true, g->packed + begins_at,
+                           count * sizeof(double)};
+        peer_message out = {rank, 2 * g->range_count, false, g->packed + own_at, own_bytes};
         begins_at += count;
         if (rank == g->comm->rank)
             continue;
-        rc = post(g, &g->flight, &in, err);
+        rc = post(g, &g->pending, &in, err);
         if (rc == SPSH_OK)
-            rc = post(g, &g->flight, &out, err);
+            rc = post(g, &g->pending, &out, err);
     }
     return rc;
 }
@@ -557,7 +559,7 @@ static spsh_status start_sharing(spsh__gradient_sum *g, const double *rows, uint
 static spsh_status share(spsh__gradient_sum *g, double *totals, uint32_t count, spsh_error *err)
 {
     const uint32_t width = count + 1;
-    const spsh_status rc = land(g, &g->flight, "sharing losses and counts", err);
+    const spsh_status rc = land(g, &g->pending, "sharing losses and counts", err);
     if (rc != SPSH_OK)
         return rc;
     const double *from = g->packed;
@@ -701,17 +703,17 @@ static spsh_status sum_squares(void *state, double *ret, spsh_error *err)
     g->wait_begin_ns = spsh__comm_now_ns(g->comm);
     for (uint32_t rank = 0; rc == SPSH_OK && rank < g->comm->world_size; rank++) {
         uint64_t count = blocks_of_rank(g, rank);
-        letter in = {rank, tag, true, g->packed_squares + at, count * sizeof(double)};
-        letter out = {rank, tag, false, g->packed_squares + own_at, own_bytes};
+        peer_message in = {rank, tag, true, g->packed_squares + at, count * sizeof(double)};
+        peer_message out = {rank, tag, false, g->packed_squares + own_at, own_bytes};
         at += count;
         if (rank == g->comm->rank)
             continue;
-        rc = post(g, &g->flight, &in, err);
+        rc = post(g, &g->pending, &in, err);
         if (rc == SPSH_OK)
-            rc = post(g, &g->flight, &out, err);
+            rc = post(g, &g->pending, &out, err);
     }
     if (rc == SPSH_OK)
-        rc = land(g, &g->flight, "the gradient's norm", err);
+        rc = land(g, &g->pending, "the gradient's norm", err);
     if (rc != SPSH_OK)
         return rc;
     order_squares(g);
@@ -808,7 +810,7 @@ static spsh_status sum_align(void *state, spsh_error *err)
 
 /* Opening ----------------------------------------------------------------------------------- */
 
-static bool open_flight(spsh__gradient_sum *g, flight *f, size_t capacity)
+static bool open_pending(spsh__gradient_sum *g, pending *f, size_t capacity)
 {
     f->handles = spsh__new(&g->allocator, capacity, sizeof(*f->handles));
     f->peers = spsh__new(&g->allocator, capacity, sizeof(*f->peers));
@@ -816,7 +818,7 @@ static bool open_flight(spsh__gradient_sum *g, flight *f, size_t capacity)
     return f->handles != NULL && f->peers != NULL;
 }
 
-static void close_flight(spsh__gradient_sum *g, flight *f)
+static void close_pending(spsh__gradient_sum *g, pending *f)
 {
     spsh__free(&g->allocator, f->handles);
     spsh__free(&g->allocator, f->peers);
@@ -855,7 +857,7 @@ static bool lay_out(spsh__gradient_sum *g, uint64_t *ret_received)
         r->receive_offset = received;
         received += part_of(r, g->comm->rank).count * others;
         g->block_count += is_last ? 0 : blocks;
-        if (!open_flight(g, &r->flight, (size_t)others + (size_t)own * world + 2 * (size_t)world))
+        if (!open_pending(g, &r->pending, (size_t)others + (size_t)own * world + 2 * (size_t)world))
             return false;
     }
     *ret_received = received;
@@ -889,7 +891,7 @@ static bool take_tables(spsh__gradient_sum *g)
     g->packed_squares = spsh__new(a, g->block_count, sizeof(*g->packed_squares));
     return g->slots != NULL && g->values != NULL && g->present != NULL && g->rows != NULL &&
            g->packed != NULL && g->squares != NULL && g->packed_squares != NULL &&
-           open_flight(g, &g->flight, 2 * (size_t)g->comm->world_size);
+           open_pending(g, &g->pending, 2 * (size_t)g->comm->world_size);
 }
 
 static spsh_status number_leaves(spsh__gradient_sum *g, spsh_error *err)
@@ -950,7 +952,7 @@ static spsh_status open_watch(spsh__gradient_sum *g, spsh_error *err)
         g->adder = g->backend;
         return rc;
     }
-    return spsh__watch_open(look_on, g, &g->allocator, &g->watch, err);
+    return spsh__watch_open(poll_ranges, g, &g->allocator, &g->watch, err);
 }
 
 static void sum_close(void *state)
@@ -963,8 +965,8 @@ static void sum_close(void *state)
     if (g->adder != g->backend)
         spsh__backend_close(g->adder);
     for (uint32_t i = 0; i < g->range_count; i++)
-        close_flight(g, &g->ranges[i].flight);
-    close_flight(g, &g->flight);
+        close_pending(g, &g->ranges[i].pending);
+    close_pending(g, &g->pending);
     for (uint32_t slot = 1; g->slots != NULL && slot < g->tree.slot_count; slot++)
         g->ops->free_fn(g->backend, g->slots[slot]);
     g->ops->free_fn(g->backend, g->receive);

@@ -483,7 +483,7 @@ spsh_status spsh__simulate(const spsh__simulate_options *options, spsh_train_sim
     spsh_status rc = open_world(&w, &failed);
     if (rc == SPSH_OK) {
         const spsh__strategy_ops *ops = w.students[0].strategy->ops;
-        w.is_shared = ops->is_free && !ops->needs_runtime;
+        w.is_shared = ops->has_own_model && !ops->needs_runtime;
         rc = spsh__sim_run(w.clock.sim, learn, &w, &failed);
         fill(&w, ret);
     }

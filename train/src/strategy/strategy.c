@@ -53,7 +53,7 @@ bool spsh__strategy_goes_in_step(const char *name, const spsh__strategy_options 
     const spsh__strategy_ops *ops = find(name);
     if (ops == &spsh__strategy_hierarchical)
         ops = find(options->outer != NULL ? options->outer : SPSH__OUTER_DEFAULT);
-    return ops == NULL || !ops->is_free || ops->goes_in_step;
+    return ops == NULL || !ops->has_own_model || ops->goes_in_step;
 }
 
 bool spsh__strategy_needs_host(const char *name, const spsh__strategy_options *options)

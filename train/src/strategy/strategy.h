@@ -13,11 +13,11 @@
  *         after_step
  *     gather, before a checkpoint is taken
  *
- * Strategies with a model per learner (is_free): each learner has its own batches, totals, and
- * model. Its serving task (runtime.h) keeps the model close to the models of the others while
+ * Strategies with a model per learner (has_own_model): each learner has its own batches, totals,
+ * and model. Its serving task (runtime.h) keeps the model close to the models of the others while
  * gradients are computed. The rules below about leaves and the single global sum do not apply to
- * is_free strategies. Their models are combined only at a barrier between steps: settle_fn first,
- * then consensus_fn.
+ * has_own_model strategies. Their models are combined only at a barrier between steps: settle_fn
+ * first, then consensus_fn.
  *
  * A step sums virtual_world * accumulate micro-batches, the leaves of its summation tree. Leaf a *
  * virtual_world + n is batch n of the loader's a-th step (docs/LOADER.md, 7). Rank r has the leaves
@@ -99,7 +99,7 @@ typedef struct spsh__learner {
      * with its own model. `weights` is then the copy for gradients. data NULL: the learner has only
      * a copy of another learner's model, which that learner changes. */
     spsh__backend_buffer updated;
-    /* is_free strategies; else NULL */
+    /* has_own_model strategies; else NULL */
     spsh__runtime *runtime;
     spsh__backend *arena_backend; /* backend of that arena, used only under the lock; NULL:
                                      backend */
@@ -123,8 +123,8 @@ typedef struct spsh__learner {
 typedef struct spsh__strategy spsh__strategy;
 typedef struct spsh__strategy_ops {
     const char *name;
-    bool is_free;
-    bool goes_in_step;  /* is_free: all learners make each step, and wait for each other */
+    bool has_own_model;
+    bool goes_in_step;  /* has_own_model: all learners make each step, and wait for each other */
     bool needs_runtime; /* requires learner->runtime */
     bool outlives;      /* continues without learners that its runtime reports as lost */
     /* Allocate all memory, and copy rank 0's weights, moments, and statistics to every rank. The
@@ -156,10 +156,10 @@ typedef struct spsh__strategy_ops {
                             spsh_error *err);
     /* Make the moments complete on all ranks. */
     spsh_status (*gather_fn)(spsh__strategy *s, spsh_error *err);
-    /* is_free strategies, on all ranks, outside of steps. After settle_fn, no exchange is in flight
-     * on any rank. consensus_fn follows: `weights` and statistics of all ranks become the mean
-     * model. The learners keep their own models, unless is_taken: all then continue from the mean
-     * model, with the mean of their moments. */
+    /* has_own_model strategies, on all ranks, outside of steps. After settle_fn, no exchange is in
+     * flight on any rank. consensus_fn follows: `weights` and statistics of all ranks become the
+     * mean model. The learners keep their own models, unless is_taken: all then continue from the
+     * mean model, with the mean of their moments. */
     spsh_status (*settle_fn)(spsh__strategy *s, spsh_error *err);
     /* Called when this learner makes no more steps until all learners settle. NULL for strategies
      * that do not wait for slower learners. */

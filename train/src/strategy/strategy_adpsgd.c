@@ -21,14 +21,14 @@
  * learner waits for another. The weight does not change, so both sides of an exchange use the same
  * weight.
  */
-#include "free_model.h"
+#include "own_model.h"
 #include "speechshard/inside.h"
 #include "strategy_internal.h"
 
 #define PARTS_AHEAD 4u
 
 typedef struct adpsgd {
-    spsh__free_model model;
+    spsh__own_model model;
     bool is_random;
     double weight; /* factor of a difference */
     uint32_t *ring;
@@ -113,14 +113,14 @@ static spsh_status answer(adpsgd *a, const spsh__message *m, spsh_error *err)
     if (rc != SPSH_OK)
         return rc;
     spsh__parts_mix(&a->model.parts, m->part, a->weight, m->bytes, a->mine);
-    spsh__free_model_mixed(&a->model, m->part);
+    spsh__own_model_mixed(&a->model, m->part);
     return SPSH_OK;
 }
 
 static spsh_status take_answer(adpsgd *a, const spsh__message *m, spsh_error *err)
 {
     spsh__parts_mix(&a->model.parts, m->part, a->weight, m->bytes, a->sent[m->part % PARTS_AHEAD]);
-    spsh__free_model_mixed(&a->model, m->part);
+    spsh__own_model_mixed(&a->model, m->part);
     a->answered++;
     a->is_under_way = a->answered < a->model.parts.count;
     return a->asked < a->model.parts.count ? ask(a, err) : SPSH_OK;
@@ -159,7 +159,7 @@ static spsh_status open_state(spsh__strategy *s, spsh__learner *l, bool is_rando
     spsh_status rc = spsh__strategy_begin(s, l, sizeof(adpsgd), err);
     adpsgd *a = state_of(s);
     if (rc == SPSH_OK)
-        rc = spsh__free_model_open(l, 1, &a->model, err);
+        rc = spsh__own_model_open(l, 1, &a->model, err);
     if (rc != SPSH_OK)
         return rc;
     a->is_random = is_random;
@@ -192,7 +192,7 @@ static spsh_status before_forward(spsh__strategy *s, spsh_error *err)
     adpsgd *a = state_of(s);
     spsh__runtime *t = a->model.runtime;
     const spsh__mark mark = {SPSH__MARK_BEGIN, 0, s->learner->step};
-    spsh_status rc = spsh__free_model_read(&a->model, err);
+    spsh_status rc = spsh__own_model_read(&a->model, err);
     if (rc == SPSH_OK)
         rc = t->ops->enter_fn(t, &mark, err);
     if (rc != SPSH_OK)
@@ -204,14 +204,14 @@ static spsh_status before_forward(spsh__strategy *s, spsh_error *err)
 
 static bool next_slice(const spsh__strategy *s, uint32_t number, spsh__slice *ret)
 {
-    return spsh__free_model_slice(&state_of(s)->model, number, ret);
+    return spsh__own_model_slice(&state_of(s)->model, number, ret);
 }
 
 /* For learners without a serving task. */
 static spsh_status after_step(spsh__strategy *s, spsh_error *err)
 {
     adpsgd *a = state_of(s);
-    const spsh_status rc = spsh__free_model_after_step(&a->model, err);
+    const spsh_status rc = spsh__own_model_after_step(&a->model, err);
     return rc != SPSH_OK ? rc : a->model.runtime->ops->poll_fn(a->model.runtime, err);
 }
 
@@ -241,7 +241,7 @@ static spsh_status settle(spsh__strategy *s, spsh_error *err)
 
 static spsh_status consensus(spsh__strategy *s, bool is_taken, spsh_error *err)
 {
-    return spsh__free_model_consensus(&state_of(s)->model, is_taken, err);
+    return spsh__own_model_consensus(&state_of(s)->model, is_taken, err);
 }
 
 static void close_state(spsh__strategy *s)
@@ -249,7 +249,7 @@ static void close_state(spsh__strategy *s)
     adpsgd *a = state_of(s);
     if (a == NULL)
         return;
-    spsh__free_model_close(&a->model);
+    spsh__own_model_close(&a->model);
     for (uint32_t i = 0; i < PARTS_AHEAD; i++)
         spsh__free(&s->allocator, a->sent[i]);
     spsh__free(&s->allocator, a->ring);
@@ -260,7 +260,7 @@ static void close_state(spsh__strategy *s)
 
 #define ADPSGD(name_, start_)                                                                      \
     {                                                                                              \
-        .name = (name_), .is_free = true, .needs_runtime = true, .outlives = true,                 \
+        .name = (name_), .has_own_model = true, .needs_runtime = true, .outlives = true,           \
         .start_fn = (start_), .before_forward_fn = before_forward, SPSH__STRATEGY_OWN,             \
         .after_backward_fn = spsh__strategy_own_totals, .slice_fn = next_slice,                    \
         .after_step_fn = after_step, .settle_fn = settle, .consensus_fn = consensus,               \

@@ -94,7 +94,7 @@ static void close_state(spsh__strategy *s)
 
 const spsh__strategy_ops spsh__strategy_d1_model = {
     .name = "d1-model",
-    .is_free = true,
+    .has_own_model = true,
     .goes_in_step = true,
     .needs_runtime = true,
     .start_fn = start,

@@ -175,7 +175,7 @@ static void close_state(spsh__strategy *s)
 
 const spsh__strategy_ops spsh__strategy_dpsgd_ring = {
     .name = "dpsgd-ring",
-    .is_free = true,
+    .has_own_model = true,
     .goes_in_step = true,
     .needs_runtime = true,
     .start_fn = start,

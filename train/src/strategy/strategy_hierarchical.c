@@ -1,5 +1,5 @@
 /* strategy_hierarchical.c: each node is one learner (H-ADPSGD, Zhang and others 2019): a
- * synchronous strategy among the ranks of a node, and an is_free strategy between nodes.
+ * synchronous strategy among the ranks of a node, and an has_own_model strategy between nodes.
  *
  *     node      ranks n S ... n S + S - 1 sum their gradients; the first rank leads
  *     leaders   run the outer strategy with the node's gradient; after they read their arena before
@@ -54,7 +54,7 @@ static spsh_status start_inner(spsh__strategy *s, spsh_error *err)
     h->node.comm = h->node_comm;
     h->node.virtual_world = s->learner->virtual_world / nodes;
     spsh_status rc = spsh__strategy_open(name, &s->allocator, &h->inner, err);
-    if (rc == SPSH_OK && h->inner->ops->is_free)
+    if (rc == SPSH_OK && h->inner->ops->has_own_model)
         rc = SPSH_FAIL(err, SPSH_E_INVALID_ARG,
                        "'%s' is not for the ranks of a node: they go in step", name);
     return rc != SPSH_OK ? rc : h->inner->ops->start_fn(h->inner, &h->node, err);
@@ -72,7 +72,7 @@ static spsh_status start_outer(spsh__strategy *s, spsh_error *err)
     h->leader.runtime = h->leader_runtime;
     h->leader.virtual_world = s->learner->virtual_world / h->node_comm->world_size;
     spsh_status rc = spsh__strategy_open(name, &s->allocator, &h->outer, err);
-    if (rc == SPSH_OK && !h->outer->ops->is_free)
+    if (rc == SPSH_OK && !h->outer->ops->has_own_model)
         rc = SPSH_FAIL(err, SPSH_E_INVALID_ARG, "'%s' is not for nodes that run free of each other",
                        name);
     if (rc == SPSH_OK)
@@ -205,7 +205,7 @@ static void close_state(spsh__strategy *s)
 
 const spsh__strategy_ops spsh__strategy_hierarchical = {
     .name = "hierarchical",
-    .is_free = true,
+    .has_own_model = true,
     .needs_runtime = true,
     .start_fn = start,
     .before_forward_fn = before_forward,

@@ -110,7 +110,7 @@ static void close_state(spsh__strategy *s)
 
 const spsh__strategy_ops spsh__strategy_hogwild = {
     .name = "hogwild",
-    .is_free = true,
+    .has_own_model = true,
     .start_fn = start,
     .before_forward_fn = before_forward,
     SPSH__STRATEGY_OWN,

@@ -65,7 +65,7 @@ spsh_status spsh__strategy_begin(spsh__strategy *s, spsh__learner *l, size_t sta
 spsh_status spsh__strategy_open_parts(const spsh__strategy *s, spsh__backend_buffer arena,
                                       uint32_t count_min, spsh__parts *ret, spsh_error *err);
 
-/* Shared functions of is_free strategies. Gradients and totals belong to the one learner. */
+/* Shared functions of has_own_model strategies. Gradients and totals belong to the one learner. */
 spsh_status spsh__strategy_own_zero(spsh__strategy *s, spsh_error *err);
 spsh_status spsh__strategy_own_bucket(spsh__strategy *s, uint32_t leaf, uint32_t bucket,
                                       spsh_error *err);

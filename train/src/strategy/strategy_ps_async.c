@@ -16,7 +16,7 @@
  * servers hold the moments of the optimizer. If a server is lost, its parts are lost, which ends
  * the run.
  */
-#include "free_model.h"
+#include "own_model.h"
 #include "speechshard/inside.h"
 #include "strategy_internal.h"
 
@@ -28,7 +28,7 @@ typedef struct client {
 } client;
 
 typedef struct ps {
-    spsh__free_model model; /* its arena: own parts as served, parts of others as last received */
+    spsh__own_model model; /* its arena: own parts as served, parts of others as last received */
     spsh__backend_buffer gradients; /* a part's */
     uint32_t servers;
     float *mine;              /* a part: of the computing task */
@@ -189,7 +189,7 @@ static spsh_status before_forward(spsh__strategy *s, spsh_error *err)
     p->is_retired = false;
     spsh_status rc = t->ops->wait_fn(t, &mark, has_answers, p, 0, err);
     if (rc == SPSH_OK)
-        rc = spsh__free_model_read(&p->model, err);
+        rc = spsh__own_model_read(&p->model, err);
     return rc != SPSH_OK ? rc : spsh__strategy_own_zero(s, err);
 }
 
@@ -302,7 +302,7 @@ static spsh_status consensus(spsh__strategy *s, bool is_taken, spsh_error *err)
             rc = share_moments(p, l->moments[m], err);
     if (rc == SPSH_OK)
         rc = spsh__strategy_mean_statistics(l, err);
-    return rc != SPSH_OK ? rc : spsh__free_model_read(&p->model, err);
+    return rc != SPSH_OK ? rc : spsh__own_model_read(&p->model, err);
 }
 
 /* ---- the table ---- */
@@ -315,7 +315,7 @@ static spsh_status start(spsh__strategy *s, spsh__learner *l, spsh_error *err)
         return rc;
     ps *p = state_of(s);
     p->servers = l->options.servers == 0 || l->options.servers > world ? world : l->options.servers;
-    rc = spsh__free_model_open(l, p->servers, &p->model, err);
+    rc = spsh__own_model_open(l, p->servers, &p->model, err);
     if (rc != SPSH_OK)
         return rc;
     const spsh__parts *parts = &p->model.parts;
@@ -348,7 +348,7 @@ static void close_state(spsh__strategy *s)
         return;
     if (p->gradients.data != NULL)
         p->model.backend->ops->free_fn(p->model.backend, p->gradients);
-    spsh__free_model_close(&p->model);
+    spsh__own_model_close(&p->model);
     spsh__free(&s->allocator, p->mine);
     spsh__free(&s->allocator, p->sent);
     spsh__free(&s->allocator, p->clients);
@@ -359,7 +359,7 @@ static void close_state(spsh__strategy *s)
 
 const spsh__strategy_ops spsh__strategy_ps_async = {
     .name = "ps-async",
-    .is_free = true,
+    .has_own_model = true,
     .needs_runtime = true,
     .outlives = true,
     .start_fn = start,

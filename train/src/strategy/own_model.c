@@ -1,14 +1,14 @@
-/* free_model.c: see free_model.h. */
-#include "free_model.h"
+/* own_model.c: see own_model.h. */
+#include "own_model.h"
 
 #include "speechshard/inside.h"
 #include "strategy_internal.h"
 
-spsh_status spsh__free_model_open(spsh__learner *l, uint32_t parts_min, spsh__free_model *ret,
-                                  spsh_error *err)
+spsh_status spsh__own_model_open(spsh__learner *l, uint32_t parts_min, spsh__own_model *ret,
+                                 spsh_error *err)
 {
     spsh__backend *b = l->arena_backend != NULL ? l->arena_backend : l->backend;
-    *ret = (spsh__free_model){
+    *ret = (spsh__own_model){
         .learner = l, .runtime = l->runtime, .backend = b, .error = SPSH_ERROR_INIT};
     spsh_status rc = spsh__strategy_align(l, err);
     if (rc == SPSH_OK)
@@ -28,7 +28,7 @@ spsh_status spsh__free_model_open(spsh__learner *l, uint32_t parts_min, spsh__fr
     return b->ops->status_fn(b, err);
 }
 
-void spsh__free_model_close(spsh__free_model *m)
+void spsh__own_model_close(spsh__own_model *m)
 {
     if (m->mixes != NULL)
         spsh__free(&m->backend->allocator, m->mixes);
@@ -37,13 +37,13 @@ void spsh__free_model_close(spsh__free_model *m)
         m->backend->ops->free_fn(m->backend, m->arena);
 }
 
-static spsh__slice part_slice(const spsh__free_model *m, uint32_t part)
+static spsh__slice part_slice(const spsh__own_model *m, uint32_t part)
 {
     return (spsh__slice){spsh__parts_offset(&m->parts, part),
                          spsh__parts_elements(&m->parts, part)};
 }
 
-spsh_status spsh__free_model_read(spsh__free_model *m, spsh_error *err)
+spsh_status spsh__own_model_read(spsh__own_model *m, spsh_error *err)
 {
     const spsh__backend_ops *ops = m->backend->ops;
     const spsh__learner *l = m->learner;
@@ -67,7 +67,7 @@ spsh_status spsh__free_model_read(spsh__free_model *m, spsh_error *err)
 /* Finish all device work before the lock is taken or released: the gradients must be complete
  * before an update starts, and the update before other tasks read it.
  */
-bool spsh__free_model_slice(spsh__free_model *m, uint32_t number, spsh__slice *ret)
+bool spsh__own_model_slice(spsh__own_model *m, uint32_t number, spsh__slice *ret)
 {
     const spsh__mark mark = {SPSH__MARK_UPDATE, number, m->learner->step};
     spsh__backend_finish(m->learner->backend);
@@ -84,7 +84,7 @@ bool spsh__free_model_slice(spsh__free_model *m, uint32_t number, spsh__slice *r
     return m->is_inside;
 }
 
-spsh_status spsh__free_model_after_step(spsh__free_model *m, spsh_error *err)
+spsh_status spsh__own_model_after_step(spsh__own_model *m, spsh_error *err)
 {
     const spsh_status rc = spsh__fail_again(m->status, &m->error, err);
     m->status = SPSH_OK;
@@ -93,7 +93,7 @@ spsh_status spsh__free_model_after_step(spsh__free_model *m, spsh_error *err)
 
 /* No learner continues before all have the mean. Otherwise a snapshot of the first learner would be
  * mixed into the old model of the last one, and be overwritten with it. */
-static spsh_status take_mean(spsh__free_model *m, spsh_error *err)
+static spsh_status take_mean(spsh__own_model *m, spsh_error *err)
 {
     const spsh__learner *l = m->learner;
     const spsh__mark mark = {SPSH__MARK_MIX, 0, l->step};
@@ -110,11 +110,11 @@ static spsh_status take_mean(spsh__free_model *m, spsh_error *err)
                                                  SPSH__COMM_SUM, &ranks, 1, err);
 }
 
-spsh_status spsh__free_model_consensus(spsh__free_model *m, bool is_taken, spsh_error *err)
+spsh_status spsh__own_model_consensus(spsh__own_model *m, bool is_taken, spsh_error *err)
 {
     const spsh__learner *l = m->learner;
     if (spsh__learner_living(l)->world_size == 1)
-        return spsh__free_model_read(m, err);
+        return spsh__own_model_read(m, err);
     const spsh_status rc = spsh__strategy_mean(l, m->arena, is_taken, err);
     return rc != SPSH_OK || !is_taken ? rc : take_mean(m, err);
 }
