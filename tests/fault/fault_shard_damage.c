@@ -540,7 +540,7 @@ static void fail_each_call(const file *f, int os_errno, uint64_t fail_count, sps
         CHECK(rc == SPSH_OK ? published : rc == want);
         if (!crash)
             CHECK_U64(count_files(), published ? 1 : 0);
-        /* Again without faults: done already, or done now. */
+        /* A second call without faults succeeds whether or not the first one published. */
         CHECK_I64(tiny_shard_write(folder, TINY_SMALL, NULL, NULL, &seal, NULL), SPSH_OK);
         CHECK(is_published(f));
     }

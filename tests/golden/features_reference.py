@@ -69,7 +69,7 @@ def sine(cycles, amplitude):
 
 
 def chirp(rate, count, low, high, amplitude, floor=600):
-    """Linear in frequency, low to high Hz, over noise as every microphone has it."""
+    """A linear sweep from low to high Hz, with added noise like that of a microphone."""
     slope = (high - low) * rate / (2 * count)
     return [
         sine(low * i / rate + slope * (i / rate) ** 2, amplitude) + z

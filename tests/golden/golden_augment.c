@@ -134,7 +134,8 @@ static void check_samples(spsh_augmenter *augmenter, char **fields, const char *
     make_signal(room, 90, 2000, 20000);
     for (int32_t k = 0; k < 90; k++) {
         const int32_t faded = room[k] * (90 - k);
-        room[k] = (int16_t)(faded >= 0 ? faded / 90 : -((89 - faded) / 90)); /* down, as // */
+        /* rounds down, like // in Python */
+        room[k] = (int16_t)(faded >= 0 ? faded / 90 : -((89 - faded) / 90));
     }
     const spsh_augment_input input = {samples, 700, noise, 300, 250, room, 90};
     const spsh_augment_draw draw = draw_of(fields);

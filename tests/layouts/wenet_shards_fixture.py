@@ -1,4 +1,4 @@
-"""wenet's shards: texts before audio, texts that are missing, lists with everything lists have."""
+"""Shards of wenet: texts before audio, missing texts, and lists with all kinds of lines."""
 from tars import Clips, write_tar
 
 

@@ -308,7 +308,7 @@ static void test_on_disk(void)
     spsh__key_join_facts(join, &facts);
     CHECK_U64(facts.key_count, many * EACH);
     CHECK(facts.probe_count == many * EACH * 8);
-    CHECK(facts.spilled_bytes > facts.probe_count * 8); /* keys and probes */
+    CHECK(facts.spilled_bytes > facts.probe_count * 8); /* keys and probes were spilled */
     CHECK(facts.candidate_count == PLANTED && facts.hit_count >= PLANTED * EACH);
     spsh__key_join_free(join);
 }
@@ -547,9 +547,9 @@ TEST_MAIN(prop_key_join)
     RUN(test_candidates_from_elsewhere);
     RUN(test_space);
     RUN(test_limits);
-    CHECK(rmdir(directory) == 0); /* nothing is left */
+    CHECK(rmdir(directory) == 0); /* fails if a test left a file in it */
     REQUIRE(mkdir(directory, 0700) == 0);
     RUN(test_disk_failures);
-    test_remove_tree(directory); /* a name that could not be unlinked */
+    test_remove_tree(directory); /* may hold a file whose unlink was made to fail */
     return TEST_RESULT();
 }

@@ -374,7 +374,7 @@ static void unit_backward(const row *r, size_t u, float *dh, float *carry)
     *dh = 0;
 }
 
-/* The gradient of what the state says to gate k. */
+/* Gradient of the previous state's contribution to gate k. */
 static float state_gradient(const row *r, uint32_t k, size_t u)
 {
     return gates_of(r->l) == 3 && k == 2 ? r->kept[u] : r->gates[k * r->l->plan.shape.hidden + u];

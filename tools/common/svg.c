@@ -217,7 +217,7 @@ static void draw_gap(spsh__builder *out, const spsh__svg_histogram *h)
             HEIGHT - TOP - BOTTOM);
 }
 
-/* Labels in turn on two lines, so that neighbours do not meet. */
+/* Labels alternate between two lines, so that neighbours do not overlap. */
 static void draw_marks(spsh__builder *out, const spsh__svg_histogram *h)
 {
     for (size_t i = 0; i < h->mark_count; i++) {

@@ -129,7 +129,8 @@ static spsh_status parse_format(spsh_bytes chunk, uint64_t offset, spsh_audio_in
                                 "WAV: extensible format without a known subformat");
         tag = spsh__load_u16le(chunk.data + 24);
     }
-    /* 20 bits in 3 bytes are written as 20 or as 24: the container decides, low bits are zero. */
+    /* Writers state 20-bit samples in 3 bytes as 20 or as 24 bits. Use the size of the container:
+     * the low bits are zero. */
     if (tag == FORMAT_PCM && bits != 0 && layout->block_bytes % info->channels == 0 &&
         layout->block_bytes / info->channels == (bits + 7) / 8)
         bits = layout->block_bytes / info->channels * 8;

@@ -435,12 +435,12 @@ static spsh_status check_last_id(const spsh__publish *p, const spsh__buffer *ids
     return SPSH_OK;
 }
 
-/* Utterances of equal id hashes come one after the other; before is the first one's position. */
+/* Adjacent entries with equal id hashes. */
 typedef struct hash_group {
     uint64_t hash;
-    uint64_t first;
+    uint64_t first; /* position of the first utterance */
     uint32_t count;
-    spsh__buffer ids; /* as soon as there are two */
+    spsh__buffer ids; /* read only if there are at least two utterances */
 } hash_group;
 
 static spsh_status check_hash(spsh__publish *p, hash_group *g, uint64_t hash, uint64_t position,

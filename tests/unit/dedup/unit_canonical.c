@@ -76,9 +76,9 @@ static void test_digests_are_as_written(void)
     int32_t *pcm = make_pcm(SIGNAL_SPEECH, 16000, 1, 20000, 2);
     uint8_t full[16], trim[16];
     memset(pcm, 0, 2 * 5000 * sizeof(*pcm));
-    memset(pcm + 2 * 9000, 0, 2 * 5000 * sizeof(*pcm)); /* inside: stays */
+    memset(pcm + 2 * 9000, 0, 2 * 5000 * sizeof(*pcm)); /* zeros within the sound are kept */
     memset(pcm + 2 * 17000, 0, 2 * 3000 * sizeof(*pcm));
-    pcm[2 * 5000 + 1] = 65536; /* a frame that is not all zeros */
+    pcm[2 * 5000 + 1] = 65536; /* one channel is not 0: ends the zeros to trim */
     pcm[2 * 16999] = -65536;
     hash_plainly(pcm, 40000, 16000, 2, full);
     hash_plainly(pcm + 2 * 5000, 24000, 16000, 2, trim);

@@ -20,7 +20,7 @@ enum {
     SECONDS = 3,
     SAMPLES = SECONDS * RATE_HZ,
     CLIPS = 6,
-    MATCHES = 60, /* more than are drawn */
+    MATCHES = 60, /* more than the page draws */
 };
 
 static spsh_error err = SPSH_ERROR_INIT;

@@ -453,7 +453,7 @@ static void test_values_that_cannot_be(void)
     CHECK_I64(read_all(&seals[0], NULL), SPSH_OK);
 }
 
-/* A whole and sound segment under another shard's name; and none. */
+/* An intact segment under another shard's name, and a missing segment. */
 static void test_another_shards_segment(void)
 {
     spsh_error err = SPSH_ERROR_INIT;
@@ -477,7 +477,7 @@ static void test_another_shards_segment(void)
     free(data);
 }
 
-/* Made anew: a segment of another version, one with a damaged page. */
+/* Segments of another version or with a damaged page must be made again. */
 static void test_what_is_unsound_is_made_anew(void)
 {
     spsh__fingerprint_run_options options = {.threads = 1, .part_count = 1};

@@ -309,7 +309,7 @@ static void show_progress(void)
     spsh__progress_update(&progress, 1001, NULL);
 }
 
-/* A line of the progress, drawn at once. */
+/* Draw the progress line at once. */
 static void draw(spsh_progress *progress)
 {
     spsh__progress_begin(progress, "eval", "files", 0);

@@ -17,7 +17,7 @@ static spsh_status take_batch(spsh_loader *loader, spsh_error *err)
     return rc == SPSH_E_END ? SPSH_OK : rc;
 }
 
-/* Counters of the time between two looks at them. */
+/* Leaves in end how much each counter grew since begin. */
 static void subtract(spsh_loader_stats *end, const spsh_loader_stats *begin)
 {
     end->batches -= begin->batches;

@@ -200,7 +200,7 @@ static bool has_enough(const run *r, const spsh_statistics *found, uint64_t shar
     return count != 1 || r->group_count == 1; /* count 1: only the dataset's sums, without groups */
 }
 
-/* Damaged ones are made anew. */
+/* Damaged statistics count as missing, so that they are made again. */
 static spsh_status inspect(run *r, uint64_t shard, bool *ret_there, spsh_error *err)
 {
     spsh_statistics *found = NULL;

@@ -407,7 +407,7 @@ typedef struct spsh__backend_ops {
 /* The type of NAME_fn's function: to declare it. */
 #define SPSH__OPERATOR_TYPE(name_) __typeof__(*((const spsh__backend_ops *)NULL)->name_##_fn)
 
-/* Bins or frames that come out of a convolution. */
+/* Output size of a convolution along one axis (bins or frames). */
 static inline uint32_t spsh__conv_out(uint32_t in, uint32_t kernel, uint32_t stride, uint32_t pad)
 {
     return in == 0 || in + 2 * pad < kernel ? 0 : (in + 2 * pad - kernel) / stride + 1;

@@ -36,8 +36,8 @@ typedef struct spsh__cpu_tile {
 typedef struct spsh__cpu_taps_grad {
     const float *dy, *x;
     size_t dy_channel, dy_line, x_line;
-    const uint32_t *taps; /* grad_taps of them, though only tap_count are asked for */
-    size_t tap_count;     /* grad_taps, or anything below */
+    const uint32_t *taps; /* grad_taps elements, of which the first tap_count are used */
+    size_t tap_count;     /* at most grad_taps */
     size_t lines, vectors;
     float *out; /* [SPSH__GRAD_CHANNELS][SPSH__GRAD_TAPS_MAX] */
 } spsh__cpu_taps_grad;

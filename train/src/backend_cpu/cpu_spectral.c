@@ -1,16 +1,16 @@
-/* cpu_spectral.c: convolutions along the frames in the frequency domain, for kernels of many taps with
- * stride 1 in frames. Along the bins the taps are applied directly.
+/* cpu_spectral.c: convolutions along the frames in the frequency domain, for kernels of many taps
+ * with stride 1 in frames. Along the bins the taps are applied directly.
  *
  * Frames are cut into blocks of OWN = LENGTH - taps + 1 outputs, which depend on LENGTH inputs. The
  * inputs of a block are transformed by a discrete Fourier transform. Then taps * OWN real products
- * become LENGTH / 2 complex products: with 11 taps a fifth of the work. Blocks of all utterances are
- * the lanes of vectors. A transform is thus a product with a matrix of cosines and sines, and each
- * frequency is a convolution along the bins. Both use the tiles of cpu_kernels.h.
+ * become LENGTH / 2 complex products: with 11 taps a fifth of the work. Blocks of all utterances
+ * are the lanes of vectors. A transform is thus a product with a matrix of cosines and sines, and
+ * each frequency is a convolution along the bins. Both use the tiles of cpu_kernels.h.
  *
  *     spectra = [slot][channel][line][real lanes, imaginary lanes]
  *
- * Slot f holds frequency f of the spectrum. Slot 0 holds the two real frequencies: 0 as the real part,
- * and LENGTH / 2 as the imaginary part.
+ * Slot f holds frequency f of the spectrum. Slot 0 holds the two real frequencies: 0 as the real
+ * part, and LENGTH / 2 as the imaginary part.
  *
  *     y  = inverse transform of conj(W) X       the first OWN of a block
  *     dx = inverse transform of W DY            blocks of dy, padded with zeros, overlap and add up
@@ -284,7 +284,7 @@ static void synthesise_piece(void *work, size_t piece)
 /* A table for lines whose taps are kernel bins first, first + stride, ... */
 typedef struct bank {
     const spectral *w;
-    size_t rows, terms;         /* channels that come out, that are summed */
+    size_t rows, terms;         /* output channels, summed channels */
     size_t row_step, term_step; /* in the weights */
     size_t first, stride, count;
     const float *weight;

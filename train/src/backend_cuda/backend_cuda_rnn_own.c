@@ -137,7 +137,7 @@ static spsh_status fit_way(const spsh__rnn_state *self, spsh__rnn_choice *c, uin
     return SPSH_OK;
 }
 
-/* A block has the same units in both ways. */
+/* A block computes the same units in the forward and the backward pass. */
 spsh_status spsh__rnn_fit_persistent(const spsh__rnn_state *self, spsh__rnn_choice *c,
                                      spsh__device_kind kind, spsh_error *err)
 {
@@ -147,7 +147,7 @@ spsh_status spsh__rnn_fit_persistent(const spsh__rnn_state *self, spsh__rnn_choi
         return SPSH_FAIL(err, SPSH_E_UNSUPPORTED, "the device has no cooperative grids");
     c->units = spsh__rnn_round_up(((uint64_t)s->hidden + most - 1) / most, 8);
     c->blocks = (s->hidden + c->units - 1) / c->units;
-    if ((uint64_t)s->frames * c->blocks > UINT32_MAX) /* the counter */
+    if ((uint64_t)s->frames * c->blocks > UINT32_MAX) /* the barrier's counter has 32 bits */
         return SPSH_FAIL(err, SPSH_E_UNSUPPORTED, "too many frames");
     spsh_status rc = fit_way(self, c, 0, kind, err);
     if (rc == SPSH_OK)

@@ -362,7 +362,8 @@ void spsh__cuda_bias_backward(spsh__backend *b, size_t rows, uint32_t width,
 
 /* ---- look-ahead */
 
-/* [width][context] to [context][width], so that neighbours read neighbours. NULL: failed. */
+/* Transposes [width][context] to [context][width], so that adjacent threads read adjacent elements.
+ * Returns NULL on failure. */
 static float *turned_weights(spsh__backend *b, const spsh__lookahead *l)
 {
     const size_t count = (size_t)l->width * l->context;

@@ -241,7 +241,8 @@ static spsh_status fail_rule(const spsh__checkpoint_file *file, const char *what
     return SPSH_FAIL(err, SPSH_E_CORRUPT, "%s: wrong: %s", spsh_table_file_path(file->table), what);
 }
 
-/* All of a section; width and, where it is not UINT64_MAX, count must be as said. */
+/* Reads a whole section. Its width and, unless count is UINT64_MAX, its count must equal the
+ * arguments. */
 static spsh_status load_section(const spsh__checkpoint_file *file, uint32_t id, uint32_t width,
                                 uint64_t count, spsh_bytes *ret, spsh_error *err)
 {

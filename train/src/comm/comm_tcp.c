@@ -58,7 +58,7 @@ typedef struct message {
     message_state state;
     uint8_t *incoming;
     const uint8_t *outgoing;
-    size_t size_bytes, sent_size_bytes; /* expected; what a sender has said */
+    size_t size_bytes, sent_size_bytes; /* expected; announced by the sender */
     uint64_t id;                        /* receive: the sender's */
     uint64_t order;                     /* sequence number of posting */
 } message;
@@ -316,7 +316,8 @@ static bool begin_data(const tcp_state *s, peer *p)
     return false;
 }
 
-/* A head has come: where its payload goes. False: no frame, or not asked for. */
+/* Called when a head is complete: chooses where its payload goes. Returns false if it is not a
+ * valid frame or nothing was requested that it answers. */
 static bool begin_frame(const tcp_state *s, peer *p)
 {
     p->what = (head){spsh__load_u32le(p->head) ^ MESSAGE_MAGIC, spsh__load_u32le(p->head + 4),

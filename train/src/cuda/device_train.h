@@ -37,11 +37,11 @@ typedef struct spsh__kernel_launch {
     uint32_t use_count;
 } spsh__kernel_launch;
 
-/* Which of a convolution's three tensors is made of the other two. */
+/* Which of a convolution's three tensors is computed from the other two. */
 typedef enum spsh__conv_kind {
     SPSH__CONV_FORWARD = 1, /* y, without the bias */
-    SPSH__CONV_DATA = 2,    /* x: the input's gradient, of y, the output's */
-    SPSH__CONV_FILTER = 3,  /* weight: the filters' gradient; floats are added to */
+    SPSH__CONV_DATA = 2,    /* x: the input's gradient, from y, the output's gradient */
+    SPSH__CONV_FILTER = 3,  /* weight: the filters' gradient, which is added to if it is float */
 } spsh__conv_kind;
 
 typedef struct spsh__conv_work {

@@ -214,7 +214,7 @@ static spsh_status find_plan(const spsh__train_state *self, spsh__train_lane *la
     return SPSH_OK;
 }
 
-/* ---- the entry's ---- */
+/* ---- functions that the entry calls ---- */
 
 spsh_status spsh__train_gemm_open(spsh__train_state *self, spsh__train_lane *lane, spsh_error *err)
 {

@@ -2,8 +2,8 @@
  *
  *     block (threads of device_text.h) --> its place in the grid, its shared memory --> the text
  *
- * The job goes with the launch, as the kernel's argument. Up to 48 KiB of shared memory a kernel
- * may have as it is; more is asked for once a kernel.
+ * The job is passed at launch, as the kernel's argument. A kernel may use up to 48 KiB of shared
+ * memory by default; more is requested once per kernel.
  */
 #include <cuda_runtime.h>
 

@@ -1,26 +1,26 @@
 /* kernels_loss.h: softmax of rows, cross-entropy, CTC.
  *
  * Rows. A group of threads processes a row. The group size is a power of two that depends on the
- * width, and is also the distance between a thread's elements. The maximum and the sum of
- * e^(x - maximum) are folded in halves within the group. Only the shape determines the order.
+ * width, and is also the distance between a thread's elements. The maximum and the sum of e^(x -
+ * maximum) are folded in halves within the group. Only the shape determines the order.
  *
- * CTC (ctc.h). Numbers are pairs m 2^e, with m a float in [1, 2) and e an integer, as in ctc_body.h,
- * with its exponential, and for its reasons. Three kernels:
+ * CTC (ctc.h). Numbers are pairs m 2^e, with m a float in [1, 2) and e an integer, as in
+ * ctc_body.h, with its exponential, and for its reasons. Three kernels:
  *
  *     ctc_rows      a group per row            logits --> the row's maximum, its sum of emissions
  *     ctc_states    a block per utterance      alpha of all frames, ln p; then beta backwards, and
  *                                              posteriors in the memory of alpha
  *     ctc_gradient  a group per row            softmax minus the posteriors of a symbol's states
  *
- * A state of alpha or beta depends only on adjacent states of the previous frame: one phase per frame,
- * between two rows in turn. Each frame needs data from global memory: the emissions (of each symbol in
- * the label, once) and, backwards, alpha. They are loaded for a `chunk` of frames at once, so that the
- * latency occurs once per chunk. Rows and chunks are in shared memory, or in device memory for labels
- * that are too long for it.
+ * A state of alpha or beta depends only on adjacent states of the previous frame: one phase per
+ * frame, between two rows in turn. Each frame needs data from global memory: the emissions (of each
+ * symbol in the label, once) and, backwards, alpha. They are loaded for a `chunk` of frames at
+ * once, so that the latency occurs once per chunk. Rows and chunks are in shared memory, or in
+ * device memory for labels that are too long for it.
  *
  * A pair of states is blank i and label i, 0 <= i <= labels; the last label is zero. Posteriors are
- * alpha beta 2^-e of p. The last kernel divides them by their sum. The host sorts the positions of a
- * symbol in the label, which gives the order of the symbol's sum.
+ * alpha beta 2^-e of p. The last kernel divides them by their sum. The host sorts the positions of
+ * a symbol in the label, which gives the order of the symbol's sum.
  */
 #ifndef SPSH_TRAIN_KERNELS_LOSS_H
 #define SPSH_TRAIN_KERNELS_LOSS_H
@@ -223,7 +223,7 @@ DEVICE void device_multiply(spsh__loss_product *product, double factor, int64_t 
     const int64_t exponent = (int64_t)(bits >> 52 & 0x7ff);
     product->power += power;
     if (exponent == 0x7ff || exponent == 0) {
-        product->value = value - value; /* not a number, or 0, which no sum is */
+        product->value = value - value; /* NaN for infinity and NaN; 0 for tiny numbers */
         return;
     }
     bits = (bits & UINT64_C(0x800fffffffffffff)) | UINT64_C(1023) << 52;

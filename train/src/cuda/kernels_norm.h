@@ -4,11 +4,11 @@
  *     learn   grid (channels)         parts --> statistics, gradients --> four numbers of a channel
  *     apply   grid (lines or rows)    x, dy --> y, dx
  *
- * Forward, the sums are of d and of d * d, where d = x - shift and shift is the first element of the
- * channel that counts. The shift is typically as far from the mean as any other element, so little
- * precision is lost if the mean is large, and x is read once. Backward they are of dy and of
- * dy * (x - mean). Four elements are added as floats, then in double, in an order that only the shape
- * determines. With them
+ * Forward, the sums are of d and of d * d, where d = x - shift and shift is the first element of
+ * the channel that counts. The shift is typically as far from the mean as any other element, so
+ * little precision is lost if the mean is large, and x is read once. Backward they are of dy and of
+ * dy * (x - mean). Four elements are added as floats, then in double, in an order that only the
+ * shape determines. With them
  *
  *     y = (x - mean) * a + c                  a = weight * scale, c = bias
  *     dx = ((dy + c) + (x - mean) * p) * a    p = -scale^2 * sum(dy * (x - mean)) / n,
@@ -72,7 +72,7 @@ typedef struct device_norm_sums {
     double first, second;
 } device_norm_sums;
 
-/* d: x - shift. Elements that do not count are 0 in both. */
+/* d: x - shift. Elements past the end are 0 in both d and dy. */
 DEVICE void device_norm_add(device_norm_sums *sums, const float d[4], const float dy[4],
                             bool is_backward)
 {

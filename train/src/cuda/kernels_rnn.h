@@ -1,33 +1,34 @@
 /* kernels_rnn.h: kernels of recurrent layers (rnn_shape of backend.h), one pass in one direction.
  *
- * A product of matrices first writes the input's part of all frames to `rows`: row t * N + n has the
- * gates, [gates][hidden]. The kernels compute the recurrence: frame after frame, a product with the
- * recurrent weights, and the cells.
+ * A product of matrices first writes the input's part of all frames to `rows`: row t * N + n has
+ * the gates, [gates][hidden]. The kernels compute the recurrence: frame after frame, a product with
+ * the recurrent weights, and the cells.
  *
  * Persistent recurrence. The grid is cooperative: all of its blocks are on the device at once, and
- * stay for all frames. Block x has the hidden units [x * units, (x + 1) * units) and keeps their part
- * of the recurrent weights in its shared memory:
+ * stay for all frames. Block x has the hidden units [x * units, (x + 1) * units) and keeps their
+ * part of the recurrent weights in its shared memory:
  *
  *     forward   [gates * units][hidden]   rows gate * units + u: all weights that make these units
  *     backward  [units][gates * hidden]   the same matrix by columns: weights that read these units
  *     then      [warps][32][columns + 8]  floats: sums of a warp over its share of the depth
  *
- * Rows are padded with zeros past their depth. Their stride is 64 bytes more than a multiple of 128,
- * so that reading 16 bytes of 8 rows at once has no bank conflict. In each frame a block multiplies
- * the data of all blocks in `exchange` (h forward, gradients of gates backward; two frames in turn, in
- * global memory) by its weights, 32 utterances at a time. Each warp takes a share of the depth, on
- * tensor cores if elements have 16 bits. The sums of the warps are added in order. Then the cells
- * write the block's output for the other blocks, and all blocks wait for each other. A frame costs one
- * read of the exchange and one wait. Weights are read once for all frames.
+ * Rows are padded with zeros past their depth. Their stride is 64 bytes more than a multiple of
+ * 128, so that reading 16 bytes of 8 rows at once has no bank conflict. In each frame a block
+ * multiplies the data of all blocks in `exchange` (h forward, gradients of gates backward; two
+ * frames in turn, in global memory) by its weights, 32 utterances at a time. Each warp takes a
+ * share of the depth, on tensor cores if elements have 16 bits. The sums of the warps are added in
+ * order. Then the cells write the block's output for the other blocks, and all blocks wait for each
+ * other. A frame costs one read of the exchange and one wait. Weights are read once for all frames.
  *
  * Stepwise. The products are made outside (a gemm per frame), and a kernel per frame has the cells.
  * The cells are the same, for any shape.
  *
- * backward replaces the gates of `rows` by the gradients of their inputs, and GRU's q (which the reset
- * gate multiplies) by its gradient. Products over all frames follow.
+ * backward replaces the gates of `rows` by the gradients of their inputs, and GRU's q (which the
+ * reset gate multiplies) by its gradient. Products over all frames follow.
  *
- * Kinds: rows, q, y, dy, and the exchange are elements (floats or 16 bits). Cells compute in floats.
- * LSTM's c, the values that a cell passes to the previous frame, sums, and biases are floats.
+ * Kinds: rows, q, y, dy, and the exchange are elements (floats or 16 bits). Cells compute in
+ * floats. LSTM's c, the values that a cell passes to the previous frame, sums, and biases are
+ * floats.
  */
 #ifndef SPSH_TRAIN_KERNELS_RNN_H
 #define SPSH_TRAIN_KERNELS_RNN_H
@@ -380,9 +381,10 @@ DEVICE void rnn_mma(float (&c)[4], uint32_t a0, uint32_t a1, uint32_t a2, uint32
                      : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
 }
 
-/* The depth of a product has no order: both factors give 8 elements in a row (16 bytes) to a
- * thread, the first 4 of which are its part of one instruction, the others of the next. All that
- * comes from global memory for a depth of 128 is asked for before it is used. */
+/* The elements along the depth of a product may be permuted if both factors use the same order. So
+ * a thread loads 8 consecutive elements (16 bytes) of each factor: the first 4 are its operands of
+ * one instruction, the other 4 of the next. All loads from global memory for a depth of 128 are
+ * issued before the first value is used. */
 template <uint32_t KIND> DEVICE void rnn_multiply_mma(const rnn_share *s, uint32_t lane)
 {
     const uint32_t row = lane / 4, at = lane % 4 * 8;

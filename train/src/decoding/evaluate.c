@@ -298,7 +298,7 @@ spsh_status spsh__evaluator_text(spsh__evaluator *e, uint32_t number, const char
 static spsh_status open_for_texts(spsh__evaluator *e, spsh_error *err)
 {
     const spsh__model_limits *l = &e->o.limits;
-    /* Rows that come out are at most those that go in, and one more an utterance. */
+    /* The model returns at most one row more per utterance than it is given. */
     const uint64_t rows = l->rows_max + l->batch_max;
     e->rows = calloc(rows, e->o.symbols * sizeof(float));
     e->labels = calloc(l->frames_max, sizeof(*e->labels));

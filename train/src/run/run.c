@@ -10,7 +10,7 @@
 #include "run_internal.h"
 #include "speechshard/inside.h"
 
-/* Gradients that are applied late are so before anything is made of the model. */
+/* Applies gradients that are still due, so that the model is current for whatever uses it next. */
 static spsh_status finish_due(spsh__run *r, spsh_error *err)
 {
     const spsh_status rc = spsh__run_flush(r, err);

@@ -36,7 +36,7 @@ struct spsh__draw {
     uint64_t dealt;                                  /* in this round */
     uint64_t own_samples;                            /* acknowledged by this learner */
     bool is_over;                                    /* no more leases in this round */
-    /* own ones: to ask the feed for, and asked for */
+    /* steps of this learner, requested from the feed or still to request */
     struct {
         uint64_t epoch, step;
     } * own;

@@ -130,11 +130,12 @@ bool spsh__run_is_heard(const spsh__learner *l)
 spsh_status spsh__run_meet(spsh__run *r, bool is_taken, spsh_error *err)
 {
     const spsh__strategy_ops *ops = r->strategy->ops;
-    if (!ops->has_own_model) /* weights are alike, running statistics of what each has seen */
+    if (!ops->has_own_model) /* weights are equal on all ranks, running statistics are not */
         return ops->needs_runtime ? spsh__strategy_mean_statistics(&r->learner, err) : SPSH_OK;
     spsh__backend_finish(r->backend);
     spsh_status rc = ops->settle_fn(r->strategy, err);
-    if (rc == SPSH_OK && r->served.count > 0) /* all have come, and none comes before consensus */
+    /* All have arrived, and no other arrives before consensus. */
+    if (rc == SPSH_OK && r->served.count > 0)
         r->progress.updates = r->served.parts[0].count;
     if (rc == SPSH_OK)
         rc = ops->consensus_fn(r->strategy, is_taken, err);

@@ -30,7 +30,7 @@ struct spsh__leases {
     spsh__runtime *runtime;
     spsh_allocator allocator;
     spsh__lease_server *server; /* on rank 0; else NULL */
-    uint32_t each;              /* leases at most: in hand, taken, asked for */
+    uint32_t each;              /* maximum number of leases: in hand, taken, and requested */
     /* under the lock */
     spsh__lease *hand; /* a ring of `each` */
     uint32_t hand_first, hand_count;

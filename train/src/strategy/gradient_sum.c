@@ -134,7 +134,7 @@ static bool has_landed(spsh__gradient_sum *g, const pending *f)
     return true;
 }
 
-/* "2" or "1, 2": whose messages have not come or not gone. */
+/* Writes the ranks with messages not yet received or sent, such as "2" or "1, 2". */
 static void name_unlanded(spsh__gradient_sum *g, const pending *f, char *text, size_t capacity)
 {
     uint32_t count = 0;

@@ -480,8 +480,8 @@ static spsh_status give_block(spsh__fingerprint *maker, spsh_error *err)
     return rc == SPSH_OK ? give_dense_keys(maker, frames, first + count, err) : rc;
 }
 
-/* One group; dense_end and wide_end: how many frames of each kind the recording is known to have.
- */
+/* Handles one group of frames. dense_end, wide_end: how many frames of each kind the recording is
+   known to have. */
 static spsh_status take_group(spsh__fingerprint *maker, uint64_t dense_end, uint64_t wide_end,
                               spsh_error *err)
 {

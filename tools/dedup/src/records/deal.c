@@ -1,4 +1,4 @@
-/* deal.c: pieces of a few numbers each for spsh_cores_run, with progress under a lock. */
+/* deal.c: runs of a few work items each for spsh_cores_run, with progress reports under a lock. */
 #include "deal.h"
 
 #include <pthread.h>

@@ -12,11 +12,11 @@
 enum { LOCKS = 64 };
 
 struct spsh__hit_table {
-    spsh__hit *hits;  /* room elements per thing */
+    spsh__hit *hits;  /* [things][room] */
     uint32_t *splits; /* split of each hit */
     uint64_t *counts; /* number of hits per thing, kept or not */
     uint32_t *kept;
-    uint32_t room;
+    uint32_t room; /* maximum number of kept hits per thing */
     spsh__hit_rule rule;
     pthread_mutex_t locks[LOCKS];
 };
