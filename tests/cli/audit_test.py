@@ -238,7 +238,7 @@ def test_folders(work):
     for name in ("taken", "speech.spsh", "speech/mls_polish/test/transcripts.txt"):
         done = audit(work, name)
         equal(done.returncode, 1, f"{name} is refused: {done.stderr}")
-        check("no report of an audit" in done.stderr or "no folder" in done.stderr, f"{name}: {done.stderr}")
+        check("no report of an audit" in done.stderr or "not a folder" in done.stderr, f"{name}: {done.stderr}")
     equal(files_of(work / "taken"), {"summary.json": b"{}"}, "untouched")
 
 

@@ -145,7 +145,7 @@ def test_batches_that_degrade(_work, _recordings):
     """The size from which all larger ones are worse or failed; sizes that were not run do not count."""
     def row(strategy, times, wers, failed=None):
         return {"strategy": strategy, "learners": 1, "batch_s": times, "rate": 1.0, "steps": 1, "losses": wers, "wers": wers, "failed": failed}
-    rows = [row("one device", 1, [0.1]), row("one device", 2, [0.104]), row("one device", 4, [], "a loss is no number"),
+    rows = [row("one device", 1, [0.1]), row("one device", 2, [0.104]), row("one device", 4, [], "a loss is not a number"),
             row("allreduce", 1, [0.2]), row("allreduce", 2, [0.1]), row("allreduce", 4, [], "no time was left"),
             row("d1-model", 1, [0.12]), row("d1-model", 2, [0.11, 0.13])]
     bad = compare_py.table.degraded(rows)
@@ -167,7 +167,7 @@ def test_what_fails_is_told(work, recordings):
     words = ["--strategies", "allreduce", "--parts", "simulated", "--link", "fast"]
     done, _ = compare(work, recordings, *words, *CLOCK)
     equal(done.returncode, 1, "status")
-    check("'fast' is no link" in done.stderr, done.stderr)
+    check("'fast' is not a link" in done.stderr, done.stderr)
 
 
 if CLOCK and shutil.which("mpirun") is None:

@@ -468,7 +468,7 @@ def test_report_of_a_run_that_goes_on(work):
     done = run("report", "torn", cwd=work)
     equal((done.returncode, done.stdout), (0, "torn/report.html\n"), f"report: {done.stderr}")
     page = "".join(read_page(work / "torn/report.html", ELEMENTS, "page").itertext())
-    check("1 lines of metrics.jsonl are none" in page and "line 1" in page, "the damaged line is told")
+    check("1 invalid lines in metrics.jsonl" in page and "line 1" in page, "the damaged line is reported")
 
 
 def test_report_of_costs(work):

@@ -66,7 +66,7 @@ def test_a_second_signal_ends():
     """The same once more: nothing is saved. Another one: it is."""
     run = base / "second"
     process = signalled(run, [signal.SIGTERM, signal.SIGTERM])
-    check("stopped behind" not in process.output, f"said {process.output}")
+    check("stopped after" not in process.output, f"said {process.output}")
     equal(checkpoints(run), [], "checkpoints")
     process = signalled(run, [signal.SIGUSR1, signal.SIGTERM])
     check("stopped after step 1" in process.output, f"said {process.output}")

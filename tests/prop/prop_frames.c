@@ -58,7 +58,8 @@ static spsh_feature_options random_features(uint64_t *state)
     return f;
 }
 
-/* Noise of any loudness, silence, clicks, full scale; floats with everything that is no number. */
+/* Noise of any loudness, silence, clicks, full scale; floats with everything that is not a
+ * number. */
 static void random_signal(uint64_t *state)
 {
     uint32_t kind = 0;

@@ -4,10 +4,10 @@
  *
  * cuDNN's layers are written down here with its rules: a weight space whose places have to be asked
  * for (biases first, gates backwards, gaps between), a reserve that forward fills, backward_data
- * turns and backward_weights uses up, in this order or all that comes out is no number; gradients
- * of weights are added. PERSIST_STATIC takes few shapes, and of those that it takes at open it
- * still refuses odd batches when it is called. Two of its calls that nothing orders are two uses of
- * one byte of the device, which stop the test: they would wait for each other's blocks.
+ * turns and backward_weights uses up, in this order or all that comes out is not a number;
+ * gradients of weights are added. PERSIST_STATIC takes few shapes, and of those that it takes at
+ * open it still refuses odd batches when it is called. Two of its calls that nothing orders are two
+ * uses of one byte of the device, which stop the test: they would wait for each other's blocks.
  *
  * TWIN_CUDNN: layers are those of rnn_layers.cu instead, over fake_rnn.c, which calls these.
  */

@@ -674,7 +674,7 @@ static spsh_status fill(void *memory, uint8_t byte, size_t size_bytes, void *han
     spsh_status rc = SPSH_OK;
     enter();
     if (!twin_is_device_memory(memory))
-        rc = spsh__cuda_fail(err, SPSH_E_INVALID_ARG, "a fill of what is no memory of a device");
+        rc = spsh__cuda_fail(err, SPSH_E_INVALID_ARG, "a fill of memory that is not of a device");
     if (rc == SPSH_OK)
         rc = enqueue_copy(&given, handle, err);
     leave();

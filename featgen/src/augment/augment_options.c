@@ -106,7 +106,7 @@ static const spsh__field_table table = {
 
 _Static_assert(offsetof(spsh_augment_options, speeds) ==
                    offsetof(spsh_augment_options, speed_count) + sizeof(uint32_t),
-               "percents lie behind their count");
+               "percents directly follow their count");
 
 const char *spsh_augment_preset_name(uint32_t number)
 {

@@ -98,8 +98,8 @@ static spsh_status read_number(const spsh__field *field, span text, double *ret_
 {
     double value = 0;
     if (text.size == 0 || spsh_decimal_scan(text.at, text.size, &value) != text.size)
-        return SPSH_FAIL(err, SPSH_E_SYNTAX, "%s: '%.*s' is no number", field->name, (int)text.size,
-                         text.at);
+        return SPSH_FAIL(err, SPSH_E_SYNTAX, "%s: '%.*s' is not a number", field->name,
+                         (int)text.size, text.at);
     if (value < field->min || value > field->max)
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "%s: %.*s is not in %.9g ... %.9g", field->name,
                          (int)text.size, text.at, field->min, field->max);
@@ -115,7 +115,7 @@ static spsh_status read_whole(const spsh__field *field, span text, uint32_t *ret
     if (rc != SPSH_OK)
         return rc;
     if (value != floor(value))
-        return SPSH_FAIL(err, SPSH_E_SYNTAX, "%s: '%.*s' is no whole number", field->name,
+        return SPSH_FAIL(err, SPSH_E_SYNTAX, "%s: '%.*s' is not a whole number", field->name,
                          (int)text.size, text.at);
     *ret_value = (uint32_t)value;
     return SPSH_OK;
@@ -152,8 +152,8 @@ static spsh_status read_percents(const spsh__field *field, span text, uint32_t *
         const size_t size = colon == NULL ? text.size : (size_t)(colon - text.at);
         double factor = 0;
         if (size == 0 || spsh_decimal_scan(text.at, size, &factor) != size)
-            return SPSH_FAIL(err, SPSH_E_SYNTAX, "%s: '%.*s' is no number", field->name, (int)size,
-                             text.at);
+            return SPSH_FAIL(err, SPSH_E_SYNTAX, "%s: '%.*s' is not a number", field->name,
+                             (int)size, text.at);
         const double percent = floor(factor * PERCENT_OF_ONE + 0.5);
         if (percent < field->min || percent > field->max ||
             fabs(factor * PERCENT_OF_ONE - percent) > 1e-9 * PERCENT_OF_ONE)
@@ -202,7 +202,7 @@ static spsh_status assign(const spsh__field_table *table, span item, void *optio
 {
     const char *equals = (const char *)memchr(item.at, '=', item.size);
     if (equals == NULL)
-        return SPSH_FAIL(err, SPSH_E_SYNTAX, "%s: '%.*s' is no field=value", table->name,
+        return SPSH_FAIL(err, SPSH_E_SYNTAX, "%s: '%.*s' is not field=value", table->name,
                          (int)item.size, item.at);
     const size_t name_size = (size_t)(equals - item.at);
     const spsh__field *field = field_named(table, trimmed((span){item.at, name_size}), err);

@@ -219,13 +219,14 @@ spsh_status spsh__sound_read_noise(spsh__sound_reader *reader, const spsh_augmen
     const bool is_part = length > wanted;
     const uint64_t count = is_part ? wanted : length;
     const uint64_t first = is_part ? spsh_fraction_of(draw->noise_start, length) : 0;
-    const uint64_t behind = length - first < count ? length - first : count;
+    const uint64_t to_end = length - first < count ? length - first : count;
     if (count > reader->stored_max)
-        return SPSH_FAIL_AT(err, SPSH_E_LIMIT, NONE, "%llu samples of noise, %llu are the most",
-                            ULL(count), ULL(reader->stored_max));
-    rc = pull(reader, &found, first, behind, reader->stored, err);
+        return SPSH_FAIL_AT(err, SPSH_E_LIMIT, NONE,
+                            "%llu samples of noise, at most %llu are possible", ULL(count),
+                            ULL(reader->stored_max));
+    rc = pull(reader, &found, first, to_end, reader->stored, err);
     if (rc == SPSH_OK)
-        rc = pull(reader, &found, 0, count - behind, reader->stored + behind, err);
+        rc = pull(reader, &found, 0, count - to_end, reader->stored + to_end, err);
     if (rc == SPSH_OK)
         rc = resample(reader, &found, count, rate_hz, ret_sound, err);
     if (rc == SPSH_OK && !is_part)

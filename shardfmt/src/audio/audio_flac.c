@@ -346,9 +346,9 @@ static spsh_status library_failed(const flac_state *state, spsh_error *err)
         return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "FLAC: libFLAC has no memory");
     if (state->has_changed)
         return SPSH_FAIL(err, SPSH_E_AUDIO,
-                         "FLAC: the frame behind sample %llu does not fit STREAMINFO",
+                         "FLAC: the frame after sample %llu does not fit STREAMINFO",
                          (unsigned long long)state->decoded);
-    return SPSH_FAIL(err, SPSH_E_AUDIO, "FLAC: damaged, or beyond libFLAC, behind sample %llu",
+    return SPSH_FAIL(err, SPSH_E_AUDIO, "FLAC: damaged, or beyond libFLAC, after sample %llu",
                      (unsigned long long)state->decoded);
 }
 

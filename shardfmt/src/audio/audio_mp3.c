@@ -183,7 +183,7 @@ static spsh_status judge_tail(spsh__audio_window *window, const mp3_frame *first
         (parse_frame(tail.data, &frame) && agree(&frame, first)))
         explain(extent, "the file ends inside the frame", offset);
     else
-        explain(extent, "something that is no frame", offset);
+        explain(extent, "something that is not a frame", offset);
     return SPSH_OK;
 }
 

@@ -266,7 +266,7 @@ static spsh_status walk(spsh__audio_window *window, const ogg_crc_table *table, 
             return SPSH_FAIL_AT(err, SPSH_E_UNSUPPORTED, offset,
                                 "Ogg: more than one stream in the file");
         if ((page.flags & FLAG_LAST) != 0) {
-            explain(extent, "something behind the last page", offset);
+            explain(extent, "something after the last page", offset);
             break;
         }
         if (!is_page) {

@@ -274,7 +274,7 @@ spsh_status spsh__audio_detect(spsh__audio_window *window, spsh_codec *ret_codec
     if (*ret_codec == SPSH_CODEC_UNKNOWN)
         return spsh__audio_refuse(head, err);
     if (offset != 0 && *ret_codec != SPSH_CODEC_MP3 && *ret_codec != SPSH_CODEC_FLAC)
-        return SPSH_FAIL_AT(err, SPSH_E_UNSUPPORTED, 0, "%s behind an ID3 tag",
+        return SPSH_FAIL_AT(err, SPSH_E_UNSUPPORTED, 0, "%s after an ID3 tag",
                             spsh_codec_name(*ret_codec));
     return SPSH_OK;
 }

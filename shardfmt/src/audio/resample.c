@@ -56,7 +56,7 @@ static spsh_status run(const resample_job *job, soxr_t resampler, spsh_error *er
         /* The filter is shorter than a second of either rate; more silence means a stuck library.
          */
         if (padded > UINT64_C(4) * SPSH_SAMPLE_RATE_HZ_MAX)
-            return SPSH_FAIL(err, SPSH_E_UNSUPPORTED, "resampler: %llu of %llu samples came out",
+            return SPSH_FAIL(err, SPSH_E_UNSUPPORTED, "resampler: returned %llu of %llu samples",
                              (unsigned long long)made, (unsigned long long)job->wanted);
     }
     return SPSH_OK;

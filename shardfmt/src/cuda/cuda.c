@@ -24,7 +24,7 @@ static spsh_status greet(spsh_cuda *cuda, spsh_error *err)
     void *symbol = dlsym(cuda->library, SPSH__CUDA_PLUGIN_SYMBOL);
     if (symbol == NULL)
         return SPSH_FAIL(err, SPSH_E_VERSION,
-                         "the file that was loaded is no CUDA plug-in: it has no symbol %s",
+                         "the file that was loaded is not a CUDA plug-in: it has no symbol %s",
                          SPSH__CUDA_PLUGIN_SYMBOL);
     memcpy(&plugin_fn, &symbol, sizeof(plugin_fn));
     cuda->plugin = plugin_fn();

@@ -46,7 +46,7 @@ static const char *system_advice_of(cudaError_t code)
     switch (code) {
     case cudaErrorInitializationError:
         return "the driver cannot be used in this process; one that was forked from a process that "
-               "used it has to be started anew (exec)";
+               "used it must be restarted (exec)";
     case cudaErrorStubLibrary:
         return "the libcuda.so.1 that was found is the toolkit's, which has no driver in it: take "
                "its folder (stubs) out of LD_LIBRARY_PATH";
@@ -353,7 +353,7 @@ static spsh_status device_of(const void *memory, uint32_t *ret_device, spsh_erro
     if (rc != SPSH_OK)
         return rc;
     if (attributes.type != cudaMemoryTypeDevice)
-        return spsh__cuda_fail(err, SPSH_E_INVALID_ARG, "a fill of what is no memory of a device");
+        return spsh__cuda_fail(err, SPSH_E_INVALID_ARG, "a fill of memory that is not of a device");
     *ret_device = (uint32_t)attributes.device;
     return SPSH_OK;
 }
@@ -541,7 +541,7 @@ static spsh_status event_ms(void *first, void *last, float *ret_ms, spsh_error *
     if (error == cudaErrorNotReady) {
         (void)cudaGetLastError();
         return spsh__cuda_fail(err, SPSH_E_INVALID_ARG,
-                               "the time between events that the device has not come to");
+                               "the time between events that the device has not reached");
     }
     const spsh_status rc = spsh__cuda_check(error, "the time between events", err);
     if (rc == SPSH_OK)

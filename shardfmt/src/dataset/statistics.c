@@ -242,7 +242,7 @@ static spsh_status load(const spsh_statistics *s, uint32_t section, uint64_t at,
         const uint64_t bits = spsh__load_u64le(bytes + (size_t)8 * d);
         memcpy(&values[d], &bits, sizeof(bits));
         if (!isfinite(values[d]) || (section == SQUARE_SUMS && values[d] < 0.0))
-            return SPSH_FAIL(err, SPSH_E_CORRUPT, "%s: row %llu: value %u is no sum",
+            return SPSH_FAIL(err, SPSH_E_CORRUPT, "%s: row %llu: value %u is not a sum",
                              spsh__container_path(s->container), ULL(at), d);
     }
     return SPSH_OK;

@@ -220,7 +220,7 @@ static spsh_status derive_header(spsh__repair *r, const uint8_t *dataset_id, sps
     else if (!find_dataset_id(r, h->dataset_id))
         return SPSH_FAIL_AT(
             err, SPSH_E_CORRUPT, 0,
-            "%s: the header is lost, and no other shard of the dataset lies beside it "
+            "%s: the header is lost, and no other shard of the dataset is next to it "
             "that would give the dataset's id",
             r->path);
     spsh__shard_file_id(h->dataset_id, unit, number, h->file_id);

@@ -289,7 +289,7 @@ static spsh_status take_records(spsh__shard_check *check, const spsh__block_task
     }
     if (at != end)
         return SPSH_FAIL_AT(err, SPSH_E_CORRUPT, task->offset_bytes + at,
-                            "%s: block at %llu: %zu bytes behind its last record", name,
+                            "%s: block at %llu: %zu bytes after its last record", name,
                             ULL(task->offset_bytes), end - at);
     return SPSH_OK;
 }

@@ -174,8 +174,8 @@ static void test_refused(void)
         {"\n\na 4194304\n",        0,  "line 3: a state is at most 4194303"            },
         {"a 99999999999999999999", 0,  "line 1: a state is at most 4194303"            },
         {"a 1\nb 2\na 1\n",        0,  "line 3: utterance 'a' has an alignment already"},
-        {"utt \0B\4\3\0\0\0",      11, "line 1: is no text; Kaldi writes it as ark,t:" },
-        {"utt\0B\4\3\0\0\0",       10, "line 1: is no text; Kaldi writes it as ark,t:" },
+        {"utt \0B\4\3\0\0\0",      11, "line 1: is not text; Kaldi writes it as ark,t:"},
+        {"utt\0B\4\3\0\0\0",       10, "line 1: is not text; Kaldi writes it as ark,t:"},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         const char *const paths[] = {path_of("bad"), NULL};

@@ -125,7 +125,7 @@ static void test_file(void)
     drop();
     const char *const wrong[] = {"train.rate=fast", NULL};
     CHECK_I64(spsh__config_read(path, wrong, NULL, &config, &err), SPSH_E_INVALID_ARG);
-    CHECK_STR(err.message, "train.rate=fast: train.rate: 'fast' is no number");
+    CHECK_STR(err.message, "train.rate=fast: train.rate: 'fast' is not a number");
     test_remove_tree(folder);
 }
 
@@ -136,7 +136,7 @@ static void test_overrides(void)
         "data.train=[x, 'y: z', \"w\"]", "data.train_weights=", "data.dev=one, of them",
         "vocabulary=a = b # c: d",       "eval.every_s=",       NULL};
     CHECK_I64(parse(whole, overrides), SPSH_E_INVALID_ARG); /* an empty number */
-    CHECK_STR(err.message, "eval.every_s=: eval.every_s: '' is no number");
+    CHECK_STR(err.message, "eval.every_s=: eval.every_s: '' is not a number");
     const char *const good[] = {overrides[0], overrides[1], overrides[2], overrides[3],
                                 overrides[4], overrides[5], overrides[6], NULL};
     require(whole, good);
@@ -239,7 +239,7 @@ static const struct {
     const char *message; /* part of the message */
 } refusals[] = {
     {"data: {train: a}\ntrain: {rat: 1}",                                                    NULL,                    SPSH_E_NOT_FOUND,
-     "configuration: line 2: train.rat is no key; did you mean 'train.rate'?"                                                                                              },
+     "configuration: line 2: train.rat is not a key; did you mean 'train.rate'?"                                                                                           },
     {"data: {train: a}\nvocabluary: x",                                                      NULL,                    SPSH_E_NOT_FOUND,   "did you mean 'vocabulary'?"     },
     {"data: {train: a}\neval: {keep: 1}",                                                    NULL,                    SPSH_E_NOT_FOUND,   "did you mean 'train.keep'?"     },
     {"data: {train: a}\ntrian: {rate: 1}",                                                   NULL,                    SPSH_E_NOT_FOUND,   "did you mean 'train.rate'?"     },
@@ -251,25 +251,25 @@ static const struct {
      "line 2: train.device: 'gpu' is neither auto nor the number of a device"                                                                                              },
     {"data: {train: a}",                                                                     "train.device=-1",       SPSH_E_INVALID_ARG, "neither auto nor the number"    },
     {"data: {train: a}",                                                                     "train.device=1024",     SPSH_E_INVALID_ARG, "neither auto nor the number"    },
-    {"data: {train: a}\nzzzzzzzzzzz: 1",                                                     NULL,                    SPSH_E_NOT_FOUND,   "zzzzzzzzzzz is no key"          },
+    {"data: {train: a}\nzzzzzzzzzzz: 1",                                                     NULL,                    SPSH_E_NOT_FOUND,   "zzzzzzzzzzz is not a key"       },
     {"data: {train: a}",                                                                     "train.epcohs=3",        SPSH_E_NOT_FOUND,
-     "train.epcohs=3: train.epcohs is no key; did you mean 'train.epochs'?"                                                                                                },
+     "train.epcohs=3: train.epcohs is not a key; did you mean 'train.epochs'?"                                                                                             },
     {"data: {train: a}",                                                                     "epochs=3",              SPSH_E_NOT_FOUND,   "did you mean 'train.epochs'?"   },
-    {"data: {train: a}",                                                                     "nothing",               SPSH_E_SYNTAX,      "'nothing' is no key=value"      },
-    {"data: {train: a}",                                                                     "=3",                    SPSH_E_SYNTAX,      "is no key=value"                },
+    {"data: {train: a}",                                                                     "nothing",               SPSH_E_SYNTAX,      "'nothing' is not key=value"     },
+    {"data: {train: a}",                                                                     "=3",                    SPSH_E_SYNTAX,      "is not key=value"               },
     {"data: {train: a}",                                                                     "data.train=[a",         SPSH_E_SYNTAX,      "data.train=[a: line"            },
     {"data: {train: a}",                                                                     "data.train=[]",         SPSH_E_INVALID_ARG, "no dataset is named"            },
     {"",                                                                                     NULL,                    SPSH_E_INVALID_ARG, "data.train: no dataset is named"},
     {"# nothing\n",                                                                          NULL,                    SPSH_E_INVALID_ARG, "no dataset is named"            },
     {"data: {train: a}\nmodel:\neval: {beam_width: 4097}",                                   NULL,                    SPSH_E_INVALID_ARG,
      "line 3: eval.beam_width: 4097 is not in 0 ... 4096"                                                                                                                  },
-    {"data: {train: a, seed: 1.5}",                                                          NULL,                    SPSH_E_INVALID_ARG, "'1.5' is no whole number"       },
-    {"data: {train: a, seed: -1}",                                                           NULL,                    SPSH_E_INVALID_ARG, "is no whole number"             },
+    {"data: {train: a, seed: 1.5}",                                                          NULL,                    SPSH_E_INVALID_ARG, "'1.5' is not a whole number"    },
+    {"data: {train: a, seed: -1}",                                                           NULL,                    SPSH_E_INVALID_ARG, "is not a whole number"          },
     {"data: {train: a, seed: 18446744073709551616}",                                         NULL,                    SPSH_E_INVALID_ARG, "is no whole"                    },
-    {"data: {train: a, alpha: nan}",                                                         NULL,                    SPSH_E_INVALID_ARG, "'nan' is no number"             },
-    {"data: {train: a, alpha: 0x1p-1}",                                                      NULL,                    SPSH_E_INVALID_ARG, "is no number"                   },
-    {"data: {train: a, alpha: 1e999}",                                                       NULL,                    SPSH_E_INVALID_ARG, "is no number"                   },
-    {"data: {train: a, alpha: '0,5'}",                                                       NULL,                    SPSH_E_INVALID_ARG, "is no number"                   },
+    {"data: {train: a, alpha: nan}",                                                         NULL,                    SPSH_E_INVALID_ARG, "'nan' is not a number"          },
+    {"data: {train: a, alpha: 0x1p-1}",                                                      NULL,                    SPSH_E_INVALID_ARG, "is not a number"                },
+    {"data: {train: a, alpha: 1e999}",                                                       NULL,                    SPSH_E_INVALID_ARG, "is not a number"                },
+    {"data: {train: a, alpha: '0,5'}",                                                       NULL,                    SPSH_E_INVALID_ARG, "is not a number"                },
     {"data: {train: a, alpha: [1]}",                                                         NULL,                    SPSH_E_INVALID_ARG, "is one value, not a list"       },
     {"data: {train: [a, '']}",                                                               NULL,                    SPSH_E_INVALID_ARG, "an item of the list is empty"   },
     {"data: {train: a, train_weights: [1, 2]}",                                              NULL,                    SPSH_E_INVALID_ARG, "has 2 numbers"                  },
@@ -301,7 +301,7 @@ static const struct {
      SPSH_E_INVALID_ARG,                                                                                                                  "at least 2 states"              },
     {"data: {train: &x a, dev: *x}",                                                         NULL,                    SPSH_E_SYNTAX,      "aliases are not understood"     },
     {"data: {train: !!str a}",                                                               NULL,                    SPSH_E_SYNTAX,      "tags are not understood"        },
-    {"data: {train: {a: b}}",                                                                NULL,                    SPSH_E_NOT_FOUND,   "data.train.a is no key"         },
+    {"data: {train: {a: b}}",                                                                NULL,                    SPSH_E_NOT_FOUND,   "data.train.a is not a key"      },
     {"data: {train: [[a]]}",                                                                 NULL,                    SPSH_E_SYNTAX,      "only lists of plain values"     },
     {"data: {train: a}\n---\ndata: {}",                                                      NULL,                    SPSH_E_SYNTAX,      "more than one document"         },
     {"[a]",                                                                                  NULL,                    SPSH_E_SYNTAX,      "a list without a key"           },

@@ -82,7 +82,7 @@ static void test_what_is_no_cluster(void)
         const char *text, *told;
     } of[] = {
         {"",                            "how many learners"    },
-        {"8",                           "'8' is no KEY=VALUE"  },
+        {"8",                           "'8' is not KEY=VALUE" },
         {"learners=0",                  "learners=0"           },
         {"learners=9999",               "learners=9999"        },
         {"learners=8..4",               "learners=8..4"        },

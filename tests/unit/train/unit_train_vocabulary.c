@@ -254,7 +254,7 @@ static const struct {
     {"kind: characters\nprofile: nfc\nsymbols: [a]\nsymbols: [b]",       SPSH_E_SYNTAX,
      "line 4: symbols is there twice"                                                                                 },
     {"kind: characters\nprofile: nfc\nsymbol: [a]",                      SPSH_E_NOT_FOUND, "did you mean 'symbols'?"  },
-    {"a:\n  kind: characters",                                           SPSH_E_NOT_FOUND, "a.kind is no key"         },
+    {"a:\n  kind: characters",                                           SPSH_E_NOT_FOUND, "a.kind is not a key"      },
     {"kind: pieces\nprofile: nfc\nsymbols: [a, 'b c']",                  SPSH_E_SYNTAX,    "has a blank in it"        },
     {"kind: pieces\nprofile: nfc\nsymbols: [a, b]\nmerges: [a b]",       SPSH_E_SYNTAX,
      "merge 'a b' is not of two symbols"                                                                              },

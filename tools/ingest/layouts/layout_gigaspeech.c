@@ -157,7 +157,7 @@ static spsh_status take_segment(giga_scan *g, const giga_audio *audio, spsh_byte
                              .source_bytes = audio->file->size_bytes,
                              .nominal_rate_hz = 16000};
     if (spsh__json_pick(raw, segment_names, SEGMENT_KEYS, v, NULL, &offset) != NULL)
-        return reject_segment(g, SPSH_REJECT_ROW_SYNTAX, "a segment is no JSON object", item.id,
+        return reject_segment(g, SPSH_REJECT_ROW_SYNTAX, "a segment is not a JSON object", item.id,
                               audio, err);
     const spsh__json_value *subsets = v[SEGMENT_SUBSETS].kind == SPSH__JSON_ARRAY
                                           ? &v[SEGMENT_SUBSETS]

@@ -366,14 +366,14 @@ static const char *parse_segment(spsh_bytes rest, utterance *u, spsh_reject_reas
         return "a segment has an utterance, a recording, a start and an end";
     *ret_reason = SPSH_REJECT_SEGMENT_RANGE;
     if (spsh__table_time(start, SECOND_NS, &u->start_ns) != SPSH__TIME_OK)
-        return "the start is no number of seconds";
+        return "the start is not a number of seconds";
     if (end.data[0] == '-') {
         u->end_ns = SPSH_SEGMENT_END;
         return NULL;
     }
     if (spsh__table_time(end, SECOND_NS, &u->end_ns) != SPSH__TIME_OK)
-        return "the end is no number of seconds";
-    return u->end_ns > u->start_ns ? NULL : "the end is not behind the start";
+        return "the end is not a number of seconds";
+    return u->end_ns > u->start_ns ? NULL : "the end is not after the start";
 }
 
 /* Reject an utterance. Looks up its text, so that the text is not reported as an orphan. */

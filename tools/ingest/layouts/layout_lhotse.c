@@ -502,7 +502,7 @@ static spsh_status report_others(lhotse_scan *s, spsh_error *err)
         const manifest *m = &s->list.items[i];
         if (is_joined(m))
             rc = report_file(s, SPSH_REJECT_EXCLUDED_BY_RULE, m->name,
-                             "the cuts beside it are packed; give this file by itself to pack it",
+                             "the cuts next to it are packed; give this file by itself to pack it",
                              err);
     }
     return rc;

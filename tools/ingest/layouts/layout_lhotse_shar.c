@@ -129,7 +129,7 @@ static spsh_status probe_file(const spsh__view *view, spsh_layout_probe *ret_pro
     const char *path = spsh__builder_text(&archive);
     ret_probe->matches = path != NULL && spsh__view_has_file(view, path);
     if (ret_probe->matches)
-        spsh__probe_evidence(ret_probe, "%.80s stands beside %.80s", file, path);
+        spsh__probe_evidence(ret_probe, "%.80s is next to %.80s", file, path);
     const bool failed = path == NULL;
     spsh__builder_free(&archive);
     return failed ? SPSH_NO_MEMORY(err) : SPSH_OK;
@@ -153,7 +153,7 @@ static spsh_status shar_probe(const spsh__view *view, spsh_layout_probe *ret_pro
         suffix[n.suffix_bytes] = '\0';
         ret_probe->matches = find_cuts(view, suffix, &cuts);
         if (ret_probe->matches)
-            spsh__probe_evidence(ret_probe, "%s stands beside recording%s.tar",
+            spsh__probe_evidence(ret_probe, "%s is next to recording%s.tar",
                                  (const char *)cuts.data, suffix);
     }
     const bool failed = cuts.failed;
@@ -417,7 +417,7 @@ static spsh_status end_shard(shar_scan *s, spsh_error *err)
         (void)snprintf(detail, sizeof(detail), "cuts without a member in the archive: %" PRIu64,
                        cuts);
     else
-        (void)snprintf(detail, sizeof(detail), "recordings behind the last cut: %" PRIu64,
+        (void)snprintf(detail, sizeof(detail), "recordings after the last cut: %" PRIu64,
                        s->pairs_left);
     const spsh_reject reject = {.reason = SPSH_REJECT_COUNT_MISMATCH,
                                 .source = spsh__builder_bytes(&s->archive_name),

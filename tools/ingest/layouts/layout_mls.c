@@ -680,7 +680,7 @@ static spsh_status scan_trees(mls_scan *m, const spsh__path_list *trees, const s
         }
         const spsh_reject reject = {.reason = SPSH_REJECT_EXCLUDED_BY_RULE,
                                     .source = spsh__bytes_of(trees->paths[i]),
-                                    .detail = "the other form of MLS was asked for"};
+                                    .detail = "the other form of MLS was selected"};
         rc = spsh__scan_reject(m->scan, &reject, NULL, err);
     }
     return rc;

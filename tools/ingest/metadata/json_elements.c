@@ -187,7 +187,7 @@ static spsh_status pass_value(spsh__json_elements *e, size_t size_bytes_max, boo
 
 static spsh_status no_array(const spsh__json_elements *e, const char *key, spsh_error *err)
 {
-    return SPSH_FAIL(err, SPSH_E_NOT_FOUND, "%s: is no JSON object with a list '%s'",
+    return SPSH_FAIL(err, SPSH_E_NOT_FOUND, "%s: is not a JSON object with a list '%s'",
                      e->input->name, key);
 }
 

@@ -135,12 +135,12 @@ void spsh__lhotse_name_parse(const char *name, spsh__lhotse_name *ret_name)
     for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
         const char *at = strstr(name, kinds[i]);
         const size_t before = at == NULL ? 0 : (size_t)(at - name);
-        const size_t behind = before + strlen(kinds[i]);
-        if (at == NULL || behind > stem.size_bytes)
+        const size_t after = before + strlen(kinds[i]);
+        if (at == NULL || after > stem.size_bytes)
             continue;
         ret_name->prefix = spsh__bytes_trim((spsh_bytes){stem.data, before}, "_-.");
         ret_name->partition =
-            spsh__bytes_trim((spsh_bytes){stem.data + behind, stem.size_bytes - behind}, "_-.");
+            spsh__bytes_trim((spsh_bytes){stem.data + after, stem.size_bytes - after}, "_-.");
         break;
     }
     /* "train_cuts": "train" is a split, not a corpus name. */
@@ -284,7 +284,7 @@ static spsh_status find_source(spsh__lhotse *l, const spsh__json_value *source,
                "audio inside the manifest (type 'memory') is not read; write it to files");
     } else if (is_text(&v[0], "shar")) {
         refuse(audio, SPSH_REJECT_UNSUPPORTED_SOURCE,
-               "its audio is in an archive of a Shar, which is not beside the manifest");
+               "its audio is in an archive of a Shar, which is not next to the manifest");
     } else if (is_text(&v[0], "url")) {
         spsh__builder_append_bytes(&l->written, written);
         audio->reject.source = spsh__builder_bytes(&l->written);
@@ -342,10 +342,10 @@ static const char *cut_problem(const spsh__json_value *v, spsh_reject_reason *re
 {
     *ret_reason = SPSH_REJECT_UNSUPPORTED_SOURCE;
     if (is_text(&v[CUT_TYPE], "MixedCut"))
-        return "a MixedCut is several recordings laid over or behind each other; no file has its "
+        return "a MixedCut is several recordings mixed or joined; no file has its "
                "audio";
     if (is_text(&v[CUT_TYPE], "PaddingCut"))
-        return "a PaddingCut is silence that no file has";
+        return "a PaddingCut is silence that is in no file";
     if (!is_text(&v[CUT_TYPE], "MonoCut") && !is_text(&v[CUT_TYPE], "MultiCut") &&
         !is_text(&v[CUT_TYPE], "Cut"))
         return "a cut of a type that is not known";
@@ -543,7 +543,7 @@ static spsh_status emit_inner(spsh__lhotse *l, const spsh__json_value *raw,
     if (problem != NULL) {
         const spsh_reject reject = {.reason = SPSH_REJECT_ROW_SYNTAX,
                                     .id = cut->id,
-                                    .detail = "a supervision of the cut is no JSON object",
+                                    .detail = "a supervision of the cut is not a JSON object",
                                     .rows = 1};
         return spsh__scan_reject(l->scan, &reject, place, err);
     }

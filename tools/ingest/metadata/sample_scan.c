@@ -247,7 +247,7 @@ static const char *kind_problem(sample_scan *s, const description *d, bool has_t
     if (d->roles[ROLE_REASON] != NULL)
         return NULL;
     if (d->is_ours && d->roles[ROLE_RATE] != NULL && take_rate(d->roles[ROLE_RATE]) == 0)
-        return "'nominal_rate_hz' is no sample rate";
+        return "'nominal_rate_hz' is not a sample rate";
     for (size_t i = 0; i < KEY_COUNT && problem == NULL; i++) {
         const json_role role = json_keys[i].role;
         const bool is_alias = i > 0 && json_keys[i - 1].role == role;
@@ -524,10 +524,10 @@ static spsh_status reject_silent(sample_scan *s, const spsh__sample_roles *roles
 {
     if (roles->json != NULL)
         return reject_member(s, SPSH_REJECT_MISSING_AUDIO, roles->json->name,
-                             "no audio stands beside it", err);
+                             "no audio file is next to it", err);
     if (roles->text != NULL)
         return reject_member(s, SPSH_REJECT_ORPHAN_TEXT, roles->text->name,
-                             "no audio stands beside it", err);
+                             "no audio file is next to it", err);
     return SPSH_OK;
 }
 

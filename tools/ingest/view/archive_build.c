@@ -670,7 +670,8 @@ static spsh_status read_stdin(build *b, spsh_error *err)
     if (rc == SPSH_OK)
         rc = spsh__archive_sniff(b->options->io, fd, a.data, &kind, err);
     if (rc == SPSH_OK && kind != SPSH__ARCHIVE_PLAIN)
-        rc = SPSH_FAIL(err, SPSH_E_INVALID_ARG, "standard input is no tar: \"-\" reads an archive");
+        rc = SPSH_FAIL(err, SPSH_E_INVALID_ARG,
+                       "standard input is not a tar: \"-\" reads an archive");
     if (fd >= 0)
         (void)b->options->io->close_fn(b->options->io->user, fd);
     if (rc != SPSH_OK) {

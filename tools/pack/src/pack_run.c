@@ -382,7 +382,7 @@ static spsh_status check_balance(const spsh__plan *plan, const spsh__packed *pac
         if (!spsh__source_balances(&source->rows, &packed->tallies[i]))
             return SPSH_FAIL(
                 err, SPSH_E_CORRUPT,
-                "%s: %" PRIu64 " rows came in, of which %" PRIu64 " were packed and %" PRIu64
+                "%s: %" PRIu64 " rows were read, of which %" PRIu64 " were packed and %" PRIu64
                 " rejected, which is not all: this is a fault of speechshard, please report it",
                 source->root, spsh__source_rows_in(&source->rows), packed->tallies[i].packed,
                 spsh__source_rejected(&source->rows, &packed->tallies[i]));

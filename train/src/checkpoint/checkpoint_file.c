@@ -328,7 +328,7 @@ static const char *decode_parameter(const uint8_t *entry, spsh__parameter *p)
     p->decays = spsh__load_u32le(entry + 100) == FLAG_DECAYS;
     const size_t name_bytes = strnlen(p->name, ENTRY_NAME_BYTES);
     if (memcmp(entry + name_bytes, zeros, ENTRY_NAME_BYTES - name_bytes) != 0)
-        return "bytes behind its name are not 0";
+        return "bytes after its name are not 0";
     for (uint32_t i = p->rank; i < 4; i++)
         if (p->shape[i] != 0)
             return "its shape beyond its rank is not 0";

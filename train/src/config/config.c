@@ -260,7 +260,7 @@ static spsh_status unknown_key(const place *where, const char *key, spsh_error *
         if (strcmp(dot == NULL ? names[i] : dot + 1, last == NULL ? key : last + 1) == 0)
             nearest = names[i];
     }
-    return SPSH_FAIL(err, SPSH_E_NOT_FOUND, "%s is no key%s%s%s", where->text,
+    return SPSH_FAIL(err, SPSH_E_NOT_FOUND, "%s is not a key%s%s%s", where->text,
                      nearest == NULL ? "" : "; did you mean '", nearest == NULL ? "" : nearest,
                      nearest == NULL ? "" : "'?");
 }
@@ -325,7 +325,7 @@ static spsh_status take_override(reading *r, const char *override, spsh_error *e
     const size_t size = equals == NULL ? 0 : (size_t)(equals - override);
     char key[SPSH_SETTINGS_KEY_BYTES];
     if (size == 0 || size >= sizeof(key))
-        return SPSH_FAIL(err, SPSH_E_SYNTAX, "'%.200s' is no key=value", override);
+        return SPSH_FAIL(err, SPSH_E_SYNTAX, "'%.200s' is not key=value", override);
     memcpy(key, override, size);
     key[size] = '\0';
     const char *value = equals + 1;
@@ -371,7 +371,8 @@ static spsh_status set_number(const field *f, const char *text, void *to, const 
                                                     : "no whole number");
         number = (double)whole;
     } else if (!read_double(text, &number)) {
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "%s: '%.100s' is no number", where->text, text);
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "%s: '%.100s' is not a number", where->text,
+                         text);
     }
     if (f->max > 0 && (number < f->min || number > f->max))
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "%s: %.100s is not in %g ... %g", where->text,

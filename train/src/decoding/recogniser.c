@@ -315,7 +315,7 @@ static spsh_status read_alignments(evaluation *e, const spsh_evaluate_options *o
     const char *const *own = (const char *const *)config->alignments;
     if (e->trained->vocabulary != NULL && o->alignments != NULL)
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
-                         "%s: is no model of frames, and needs no alignments", o->checkpoint);
+                         "%s: is not a model of frames, and needs no alignments", o->checkpoint);
     if (e->trained->vocabulary != NULL)
         return SPSH_OK;
     const spsh_status rc =

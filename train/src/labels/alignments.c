@@ -163,7 +163,7 @@ static spsh_status take_id(reader *r, int *byte, spsh_bytes *ret, spsh_error *er
     size_t size = 0;
     for (; !is_blank(*byte) && !is_line_end(*byte); *byte = next_byte(r)) {
         if (*byte < ' ')
-            return fail_line(r, "is no text; Kaldi writes it as ark,t:", err);
+            return fail_line(r, "is not text; Kaldi writes it as ark,t:", err);
         if (size == ID_BYTES_MAX)
             return fail_line(r, "an id of more than 4096 bytes", err);
         r->id[size++] = (uint8_t)*byte;
@@ -178,9 +178,9 @@ static spsh_status take_state(reader *r, int *byte, uint32_t *ret, spsh_error *e
     uint32_t state = 0;
     do {
         if (*byte == '\0')
-            return fail_line(r, "is no text; Kaldi writes it as ark,t:", err);
+            return fail_line(r, "is not text; Kaldi writes it as ark,t:", err);
         if (*byte < '0' || *byte > '9')
-            return fail_line(r, "a state is a whole number, and nothing stands beside it", err);
+            return fail_line(r, "a state is one whole number", err);
         state = 10 * state + (uint32_t)(*byte - '0');
         if (state >= SPSH__ALIGNMENT_STATES_MAX)
             return fail_line(r, "a state is at most 4194303", err);

@@ -85,7 +85,7 @@ static spsh_status take_setting(void *user, const spsh_setting *s, spsh_error *e
         key++;
     if (key == KEYS) {
         const char *nearest = spsh_nearest_word(s->keys[0], strlen(s->keys[0]), keys);
-        return unexpected(s, "is no key of a vocabulary; did you mean '",
+        return unexpected(s, "is not a key of a vocabulary; did you mean '",
                           nearest == NULL ? "symbols" : nearest, err);
     }
     if (seen[key])

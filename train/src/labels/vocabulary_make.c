@@ -544,7 +544,7 @@ static spsh_status check_size(const counting *c, uint32_t asked, uint32_t *ret_s
     for (int32_t point = 0; point < POINTS; point++)
         characters += c->point_counts[point] > 0;
     if (characters == 0)
-        return SPSH_FAIL(err, SPSH_E_NOT_FOUND, "there is no transcript to make a vocabulary of");
+        return SPSH_FAIL(err, SPSH_E_NOT_FOUND, "there is no transcript to make a vocabulary from");
     if (*ret_symbols < least || *ret_symbols > SPSH__VOCABULARY_SYMBOLS_MAX)
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "a vocabulary has %u ... %u symbols, not %u",
                          least, SPSH__VOCABULARY_SYMBOLS_MAX, asked);

@@ -141,7 +141,7 @@ static spsh_status judge(const stage *s, spsh_status rc, spsh_error *err)
 {
     if (s->all.status == SPSH_E_CANCELED && was_stopped(s))
         return SPSH_FAIL(err, SPSH_E_IO,
-                         "the replay was stopped, and nothing of it is saved: begin it again");
+                         "the replay was stopped, and nothing of it is saved: start it again");
     if (s->all.status != SPSH_OK)
         return spsh__fail_again(s->all.status, &s->all.error, err);
     if (rc != SPSH_OK && rc != SPSH_E_CANCELED)

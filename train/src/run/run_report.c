@@ -187,7 +187,7 @@ spsh_status spsh__run_report_epoch(spsh__run *r, spsh_error *err)
     return SPSH_OK;
 }
 
-/* A loss that is no number, of a step that was left out, would hide all others. */
+/* A loss that is not a number, of a step that was left out, would hide all others. */
 static void add_to_epoch(spsh__run *r)
 {
     const bool is_number = isfinite(r->rows.totals[SPSH__ROW_LOSS]);

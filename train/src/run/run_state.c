@@ -44,7 +44,7 @@ static spsh_status find_checkpoint(spsh__run *r, spsh_error *err)
         return SPSH_OK;
     if (rc == SPSH_E_NOT_FOUND)
         return SPSH_FAIL(err, rc,
-                         "%s: there is no checkpoint to go on from; a configuration begins a run",
+                         "%s: there is no checkpoint to resume from; a configuration begins a run",
                          r->o->run);
     if (rc != SPSH_OK)
         return spsh__fail_again(rc, &found, err);

@@ -106,7 +106,7 @@ spsh_status spsh__link_read(const char *text, spsh__link *ret, spsh_error *err)
     if (is_good && *at == '\0')
         return SPSH_OK;
     return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
-                     "'%s' is no link: LATENCY+BANDWIDTH, such as 10us+100Gbit", text);
+                     "'%s' is not a link: LATENCY+BANDWIDTH, such as 10us+100Gbit", text);
 }
 
 /* AT: a time, or a step's number. */
@@ -349,7 +349,7 @@ spsh_status spsh__cluster_read(const char *text, spsh__cluster *ret, spsh_error 
         text += size + (text[size] == ',' ? 1 : 0);
         char *value = strchr(word, '=');
         if (value == NULL && key[0] == '\0')
-            return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "'%s' is no KEY=VALUE, such as learners=8",
+            return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "'%s' is not KEY=VALUE, such as learners=8",
                              word);
         if (value != NULL) {
             *value++ = '\0';

@@ -93,7 +93,7 @@ spsh_status spsh__comm_sub_open(spsh__comm *parent, const spsh__ranks *ranks, ui
                                 spsh__comm **ret_comm, spsh_error *err)
 {
     if (!is_one(ranks, parent->rank))
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "rank %u is none of them", parent->rank);
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "rank %u is not one of them", parent->rank);
     sub_comm *s = spsh__new(&parent->allocator, 1, sizeof(*s));
     if (s == NULL)
         return SPSH_NO_MEMORY(err);
@@ -118,7 +118,7 @@ spsh_status spsh__comm_list_open(spsh__comm *parent, const uint32_t *list, uint3
     while (own < count && list[own] != parent->rank)
         own++;
     if (own == count)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "rank %u is none of them", parent->rank);
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "rank %u is not one of them", parent->rank);
     spsh__comm *c = NULL;
     const spsh_status rc = spsh__comm_sub_open(parent, &all, 0, &c, err);
     if (rc != SPSH_OK)

@@ -179,7 +179,7 @@ static spsh_status take_ask(spsh__lease_server *s, const spsh__message *m, spsh_
     for (uint32_t i = 0; i < s->ask_count; i++)
         waiting += s->asks[i].rank == m->from;
     if (c->out_count + waiting >= s->each || m->number < s->round || m->number > s->round + 1)
-        return fail_message(m, "an ask that is none of this round", err);
+        return fail_message(m, "a request that is not of this round", err);
     s->asks[s->ask_count++] = (ask){m->from, m->number};
     return answer_all(s, err);
 }
@@ -294,7 +294,7 @@ spsh_status spsh__lease_server_begin(spsh__lease_server *s, const spsh__lease_ro
 {
     if (s->is_open || !s->has_place)
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "%s",
-                         s->is_open ? "a round is under way" : "no place was said to begin at");
+                         s->is_open ? "a round is under way" : "no place to begin at was given");
     s->bounds = round != NULL ? *round : (spsh__lease_round){.samples_max = 0};
     s->round++;
     s->is_open = true;

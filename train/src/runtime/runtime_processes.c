@@ -1,17 +1,19 @@
 /* runtime_processes.c: see runtime_processes.h.
  *
- * A message is a head of 32 bytes, followed by its bytes, if any. Each is one message of comm.h, with
- * a separate tag. A head is always expected from every other rank, then its bytes. Then the message is
- * served, and the next head is expected. The messages of a rank are thus served in order.
+ * A message is a head of 32 bytes, followed by its bytes, if any. Each is one message of comm.h,
+ * with a separate tag. A head is always expected from every other rank, then its bytes. Then the
+ * message is served, and the next head is expected. The messages of a rank are thus served in
+ * order.
  *
  *     head   u32 kind | u32 part | u64 number | u64 size | u64 0
  *
- * A posted message is stored in a separate buffer until comm.h has sent it. The serving thread frees
- * the buffer. At the end each rank sends BYE to all others, and serves until all have sent BYE.
+ * A posted message is stored in a separate buffer until comm.h has sent it. The serving thread
+ * frees the buffer. At the end each rank sends BYE to all others, and serves until all have sent
+ * BYE.
  *
  * If the carrier loses ranks one by one, and comm->outlives is set, a rank that disconnects without
- * BYE is lost. First its messages are served, then its loss. Queued messages for it are dropped, and
- * later messages to it are not sent.
+ * BYE is lost. First its messages are served, then its loss. Queued messages for it are dropped,
+ * and later messages to it are not sent.
  */
 #include "runtime_processes.h"
 
@@ -258,9 +260,9 @@ static spsh_status take_head(processes *p, uint32_t rank, spsh_error *err)
     }
     if (from->message.kind > KIND_BYE || from->message.kind == SPSH__LOST_KIND ||
         from->message.size_bytes > SPSH__PART_BYTES)
-        return SPSH_FAIL(err, SPSH_E_MISMATCH,
-                         "rank %u has sent what is no message: do all ranks run the same program?",
-                         rank);
+        return SPSH_FAIL(
+            err, SPSH_E_MISMATCH,
+            "rank %u has sent what is not a message: do all ranks run the same program?", rank);
     if (from->message.size_bytes > 0)
         return await_body(p, rank, err);
     const spsh_status rc = serve(p, &from->message, err);

@@ -197,7 +197,7 @@ spsh_status spsh__audit_folder_check(const char *folder, const spsh_io *io, spsh
         return SPSH_OK;
     DIR *listing = opendir(folder);
     if (listing == NULL)
-        return SPSH_FAIL(err, SPSH_E_EXISTS, "%s is no folder that can be read: %s", folder,
+        return SPSH_FAIL(err, SPSH_E_EXISTS, "%s is not a folder that can be read: %s", folder,
                          strerror(errno));
     for (const struct dirent *entry; is_empty && (entry = readdir(listing)) != NULL;)
         is_empty =

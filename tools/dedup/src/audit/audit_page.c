@@ -193,10 +193,11 @@ static void draw_warnings(spsh__copy_page *page, const spsh__audit_facts *f, con
                           "bytes alone.</li>\n",
                           SPSH_SHOW_COUNT(f->common.copies->undecoded_count));
     if (f->texts->test_empty_count > 0)
-        spsh__html_format(page->out,
-                          "<li>%s test utterances have no transcript, so nothing is said of their "
-                          "sentences.</li>\n",
-                          SPSH_SHOW_COUNT(f->texts->test_empty_count));
+        spsh__html_format(
+            page->out,
+            "<li>%s test utterances have no transcript, so nothing is known about their "
+            "sentences.</li>\n",
+            SPSH_SHOW_COUNT(f->texts->test_empty_count));
     if (f->texts->train_empty_count > 0)
         spsh__html_format(page->out, "<li>%s train utterances have no transcript.</li>\n",
                           SPSH_SHOW_COUNT(f->texts->train_empty_count));
@@ -401,14 +402,15 @@ static void draw_texts(spsh__copy_page *page, const spsh__audit_facts *f)
         spsh__builder_append_text(page->out, "</tr>\n");
     }
     spsh__page_table_close(page->out);
-    spsh__html_format(page->out,
-                      "<p class=\"soft\">Transcripts are compared by the profile "
-                      "<code>%s</code>. Nearly the same: 5-grams of characters, then an edit "
-                      "distance of at most 15&#160;%% of the longer; or half of the word 13-grams "
-                      "(8-grams below 20 words) of a test transcript occur in one of train. The "
-                      "same sentence read by others is no copy; it is a leak for whoever trains a "
-                      "language model, too.</p>\n",
-                      spsh__text_profile_name(f->profile));
+    spsh__html_format(
+        page->out,
+        "<p class=\"soft\">Transcripts are compared by the profile "
+        "<code>%s</code>. Nearly the same: 5-grams of characters, then an edit "
+        "distance of at most 15&#160;%% of the longer; or half of the word 13-grams "
+        "(8-grams below 20 words) of a test transcript occur in one of train. The "
+        "same sentence read by others is not a copy; it is a leak for anybody who trains a "
+        "language model, too.</p>\n",
+        spsh__text_profile_name(f->profile));
     spsh__page_section_close(page->out);
 }
 

@@ -360,7 +360,7 @@ static spsh_status parse(const char *path, spsh_bytes text, spsh__json_node **re
     const char *schema = spsh__json_node_string(spsh__json_node_member(statement, "schema"));
     spsh_status rc = SPSH_OK;
     if (schema == NULL || strncmp(schema, SCHEMA, strlen(SCHEMA) - 1) != 0)
-        rc = SPSH_FAIL(err, SPSH_E_SYNTAX, "%s is no statement of an audit", path);
+        rc = SPSH_FAIL(err, SPSH_E_SYNTAX, "%s is not a statement of an audit", path);
     else if (strcmp(schema, SCHEMA) != 0)
         rc = SPSH_FAIL(err, SPSH_E_VERSION, "%s is of another schema: %.80s", path, schema);
     if (rc == SPSH_OK)

@@ -34,16 +34,16 @@ size_t spsh__audit_warnings(const spsh__audit_report *report,
              "the whole, the clean and the dirty part");
     snprintf(ret_texts[count++], SPSH__AUDIT_WARNING_BYTES,
              "speakers are compared by what the corpora call them, which may be a browser and not "
-             "a person (Common Voice): none in common is no proof");
+             "a person (Common Voice): none in common proves nothing");
     if (facts->texts->test_empty_count > 0)
         snprintf(ret_texts[count++], SPSH__AUDIT_WARNING_BYTES,
                  "%" PRIu64 " of %" PRIu64
-                 " test utterances have no text: nothing is said of their sentences",
+                 " test utterances have no text: nothing is known about their sentences",
                  facts->texts->test_empty_count, facts->texts->test_count);
     if (facts->texts->train_empty_count > 0)
         snprintf(ret_texts[count++], SPSH__AUDIT_WARNING_BYTES,
                  "%" PRIu64 " of %" PRIu64
-                 " train utterances have no text: nothing is said of their sentences",
+                 " train utterances have no text: nothing is known about their sentences",
                  facts->texts->train_empty_count, facts->texts->train_count);
     if (facts->texts->train_crowded_count > 0)
         snprintf(ret_texts[count++], SPSH__AUDIT_WARNING_BYTES,
@@ -52,7 +52,8 @@ size_t spsh__audit_warnings(const spsh__audit_report *report,
                  facts->texts->train_crowded_count);
     if (undecoded > 0)
         snprintf(ret_texts[count++], SPSH__AUDIT_WARNING_BYTES,
-                 "%" PRIu64 " utterances cannot be decoded: nothing is said of their audio but "
+                 "%" PRIu64
+                 " utterances cannot be decoded: nothing is known about their audio except "
                  "whether their bytes are equal",
                  undecoded);
     return count;

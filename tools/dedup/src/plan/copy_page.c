@@ -236,7 +236,7 @@ const char *spsh__copy_class_meaning(spsh_copy_class kind)
         "the same recording at another speed",
         "bits and pulses agree, the waveform does not: a codec that keeps no phases, or not a copy",
         "the same performance by another microphone or room",
-        "the same words said again: no copy",
+        "the same words spoken again: not a copy",
     };
     return kind < SPSH_COPY_CLASS_COUNT ? texts[kind] : "";
 }
@@ -434,8 +434,8 @@ static void draw_limits(spsh__copy_page *page)
     const spsh__align_limits *l = page->facts->limits;
     spsh__html_format(page->out, "<h3>Every limit (version %u)</h3>\n", (unsigned)l->version);
     spsh__page_table_open(page->out, "what|limit");
-    limit_row(page, "active speech in common", "at least %.3g s; below, only exact copies are told",
-              l->active_min_s);
+    limit_row(page, "active speech in common",
+              "at least %.3g s; below, only exact copies are found", l->active_min_s);
     limit_row(page, "bit error rate",
               "at most %.3g below 1.5 s, %.3g below 2.5 s, %.3g above; a frame speaks for a copy "
               "below %.3g",
@@ -536,7 +536,7 @@ static void draw_blind_spots(spsh__copy_page *page)
                  "copies share few keys, and some are missed"                 },
         {"audit",
          "strong codecs, reverberation and noise on clips of a second or so: some are missed" },
-        {NULL,    "less than half a second of active speech: only exact copies are told"      },
+        {NULL,    "less than half a second of active speech: only exact copies are found"     },
         {NULL,    "another pitch, and another speed beyond a drift of 1.5 % (where the speed grid is "
                "on: beyond the usual speeds)"                                   },
         {NULL,    "parametric and neural codecs, and voices under music or other speech as loud as "

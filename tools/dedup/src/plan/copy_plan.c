@@ -153,7 +153,7 @@ static const char *parse_dataset(spsh__copy_plan *plan, const spsh__json_value *
     size_t offset = 0;
     if (element->kind != SPSH__JSON_OBJECT ||
         spsh__json_pick(element->raw, names, 4, values, NULL, &offset) != NULL)
-        return "a dataset that is no object";
+        return "a dataset that is not a object";
     if (values[0].kind != SPSH__JSON_STRING || !parse_hash(&values[1], dataset->id) ||
         !parse_hash(&values[2], dataset->index_hash) ||
         !parse_number(&values[3], UINT64_MAX, &dataset->generation))
@@ -166,7 +166,7 @@ static const char *parse_dataset(spsh__copy_plan *plan, const spsh__json_value *
     }
     dataset->path = text; /* the dataset now owns the builder's memory */
     if (path.size_bytes == 0 || strlen(text) != path.size_bytes)
-        return "a dataset whose path is none";
+        return "a dataset without a valid path";
     return NULL;
 }
 

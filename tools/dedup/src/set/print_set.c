@@ -531,8 +531,8 @@ static spsh_status find_original(const spsh__print_set *set, uint64_t ordinal,
     spsh_status rc = spsh__print_set_index_row(set, ordinal, &row, err);
     if (rc == SPSH_OK && row.duplicate_of >= m->count)
         rc = SPSH_FAIL(err, SPSH_E_CORRUPT,
-                       "%s: utterance number %llu copies none, its segment says it does", m->path,
-                       ULL(ordinal - m->first));
+                       "%s: utterance number %llu is not a copy, but its segment lists it as one",
+                       m->path, ULL(ordinal - m->first));
     if (rc == SPSH_OK)
         *ret_original = m->first + row.duplicate_of;
     return rc;
