@@ -351,7 +351,7 @@ def arguments():
     parser.add_argument("--page", type=Path, help="an HTML page of plots")
     parser.add_argument("--quick", action="store_true", help="fewer epochs, seeds and batches: minutes, and no result")
     parser.add_argument("--real", action="store_true", help="real processes in the place of a virtual clock")
-    parser.add_argument("--minutes", type=float, default=60, help="behind these no run is begun")
+    parser.add_argument("--minutes", type=float, default=60, help="no run is started after these minutes")
     parser.add_argument("--run-minutes", type=float, default=10, help="that one run may take")
     parser.add_argument("--parts", default=",".join(PARTS))
     parser.add_argument("--strategies", default=",".join(STRATEGIES))

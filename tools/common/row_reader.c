@@ -43,7 +43,7 @@ struct spsh__row_reader {
     size_t begin, end, capacity;
     uint64_t data_offset; /* offset of data[0] in the text */
     uint64_t line;        /* line number of begin */
-    bool at_end;          /* the text has nothing behind end */
+    bool at_end;          /* the text has nothing after end */
     bool discarding;      /* in a line that was too long, up to its LF */
     spsh_bytes *fields;
     size_t field_count, field_capacity;

@@ -212,17 +212,17 @@ int64_t spsh__py_batch_device(PyObject *owner)
     return ((const batch *)owner)->lease->device;
 }
 
-int spsh__py_batch_use(PyObject *owner, void *stream, void *behind)
+int spsh__py_batch_use(PyObject *owner, void *stream, void *release_after)
 {
     batch *self = (batch *)owner;
     int at = 0;
-    while (at < self->stream_count && self->streams[at] != behind)
+    while (at < self->stream_count && self->streams[at] != release_after)
         at++;
     if (at == STREAMS_MAX)
         return SPSH_PY_FAIL(PyExc_BufferError, "a batch can be given to at most 8 streams");
     if (spsh__py_device_wait(self->lease, self->batch, stream) != 0)
         return -1;
-    self->streams[at] = behind;
+    self->streams[at] = release_after;
     self->stream_count += at == self->stream_count;
     return 0;
 }

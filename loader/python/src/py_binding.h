@@ -283,8 +283,8 @@ PyObject *spsh__py_batch_new(spsh__py_lease *lease, const spsh_batch *from, PyOb
  * values, or -1 for the host. */
 int64_t spsh__py_batch_device(PyObject *owner);
 /* Give the values to a consumer: stream waits until they are ready. The batch releases its slot
- * only after the work on the stream `behind`. */
-int spsh__py_batch_use(PyObject *owner, void *stream, void *behind);
+ * only after the work on the stream `release_after`. */
+int spsh__py_batch_use(PyObject *owner, void *stream, void *release_after);
 /* Copy values of an owner from device memory to the host. */
 int spsh__py_batch_read(PyObject *owner, const void *from, void *to, size_t size_bytes);
 

@@ -1,4 +1,4 @@
-/* io.h: every system call that touches files, behind one table, and the one way to publish a file.
+/* io.h: one table of all system calls that touch files, and the one way to publish a file.
  *
  *     spsh_file_writer *writer = NULL;
  *     rc = spsh_file_writer_open(spsh_io_default(), "dir", "name.spsh", 0, NULL, &writer, &err);

@@ -24,7 +24,7 @@ typedef struct entry {
     spsh_shard *shard;
     uint64_t number;
     uint64_t users;
-    struct entry *before, *behind; /* in the idle list, while there are no users */
+    struct entry *previous, *next; /* in the idle list, while there are no users */
 } entry;
 
 struct spsh__shard_cache {
@@ -34,7 +34,7 @@ struct spsh__shard_cache {
     entry **slots;
     entry *idle_first, *idle_last;
     uint64_t open_count;
-    spsh__shard_cache *before, *behind; /* in the list of all */
+    spsh__shard_cache *previous, *next; /* in the list of all */
 };
 
 /* ---- fork ---- */
@@ -48,13 +48,13 @@ static int fork_code; /* result of pthread_atfork */
 static void before_fork(void)
 {
     (void)pthread_mutex_lock(&all_lock);
-    for (spsh__shard_cache *at = all_first; at != NULL; at = at->behind)
+    for (spsh__shard_cache *at = all_first; at != NULL; at = at->next)
         (void)pthread_mutex_lock(&at->lock);
 }
 
 static void after_fork(void)
 {
-    for (spsh__shard_cache *at = all_first; at != NULL; at = at->behind)
+    for (spsh__shard_cache *at = all_first; at != NULL; at = at->next)
         (void)pthread_mutex_unlock(&at->lock);
     (void)pthread_mutex_unlock(&all_lock);
 }
@@ -67,9 +67,9 @@ static void watch_forks(void)
 static void all_add(spsh__shard_cache *cache)
 {
     (void)pthread_mutex_lock(&all_lock);
-    cache->behind = all_first;
+    cache->next = all_first;
     if (all_first != NULL)
-        all_first->before = cache;
+        all_first->previous = cache;
     all_first = cache;
     (void)pthread_mutex_unlock(&all_lock);
 }
@@ -77,12 +77,12 @@ static void all_add(spsh__shard_cache *cache)
 static void all_remove(spsh__shard_cache *cache)
 {
     (void)pthread_mutex_lock(&all_lock);
-    if (cache->before != NULL)
-        cache->before->behind = cache->behind;
+    if (cache->previous != NULL)
+        cache->previous->next = cache->next;
     else
-        all_first = cache->behind;
-    if (cache->behind != NULL)
-        cache->behind->before = cache->before;
+        all_first = cache->next;
+    if (cache->next != NULL)
+        cache->next->previous = cache->previous;
     (void)pthread_mutex_unlock(&all_lock);
 }
 
@@ -112,24 +112,24 @@ spsh_status spsh__shard_cache_open(const spsh__shard_cache_options *options,
 
 static void idle_remove(spsh__shard_cache *cache, entry *e)
 {
-    if (e->before != NULL)
-        e->before->behind = e->behind;
+    if (e->previous != NULL)
+        e->previous->next = e->next;
     else
-        cache->idle_first = e->behind;
-    if (e->behind != NULL)
-        e->behind->before = e->before;
+        cache->idle_first = e->next;
+    if (e->next != NULL)
+        e->next->previous = e->previous;
     else
-        cache->idle_last = e->before;
-    e->before = NULL;
-    e->behind = NULL;
+        cache->idle_last = e->previous;
+    e->previous = NULL;
+    e->next = NULL;
 }
 
 static void idle_append(spsh__shard_cache *cache, entry *e)
 {
-    e->before = cache->idle_last;
-    e->behind = NULL;
+    e->previous = cache->idle_last;
+    e->next = NULL;
     if (cache->idle_last != NULL)
-        cache->idle_last->behind = e;
+        cache->idle_last->next = e;
     else
         cache->idle_first = e;
     cache->idle_last = e;

@@ -69,15 +69,15 @@ static bool file_member(spsh_bytes line, char key[KEY_BYTES])
         if (memcmp(line.data + i, mark, mark_bytes) != 0)
             continue;
         size_t begin = i;
-        size_t behind = i + mark_bytes;
+        size_t after = i + mark_bytes;
         while (begin > 0 && line.data[begin - 1] != '"' && i - begin < KEY_BYTES)
             begin--;
-        while (behind < line.size_bytes && line.data[behind] == ' ')
-            behind++;
+        while (after < line.size_bytes && line.data[after] == ' ')
+            after++;
         const size_t length = i + mark_bytes - 1 - begin;
         const bool plain = length == mark_bytes - 1;
-        if (begin == 0 || length >= KEY_BYTES || behind == line.size_bytes ||
-            line.data[behind] != ':' || (!plain && line.data[i - 1] != '_') || (found && !plain))
+        if (begin == 0 || length >= KEY_BYTES || after == line.size_bytes ||
+            line.data[after] != ':' || (!plain && line.data[i - 1] != '_') || (found && !plain))
             continue;
         memcpy(key, line.data + begin, length);
         key[length] = '\0';

@@ -71,10 +71,10 @@ static size_t manifest_stem(const char *name)
     const char *found = strstr(name, ".json");
     if (found == NULL || spsh__is_ignored_name(name))
         return 0;
-    const char *behind = found + strlen(".json");
-    if (*behind == 'l')
-        behind++;
-    return *behind == '\0' || *behind == '?' ? (size_t)(found - name) : 0;
+    const char *after = found + strlen(".json");
+    if (*after == 'l')
+        after++;
+    return *after == '\0' || *after == '?' ? (size_t)(found - name) : 0;
 }
 
 /* List the manifests in one folder by name, and its subfolders. */

@@ -512,9 +512,10 @@ const char *spsh__archive_index_archive(const spsh__archive_index *index, size_t
     return number < index->archive_count ? index->archives[number].path : NULL;
 }
 
-/* First archive whose path is not less than `path` followed by the character `behind` ('/' or NUL).
+/* First archive whose path is not less than `path` followed by the character `terminator` ('/' or
+ * NUL).
  */
-static size_t lower_bound(const spsh__archive_index *index, const char *path, char behind)
+static size_t lower_bound(const spsh__archive_index *index, const char *path, char terminator)
 {
     size_t path_bytes = strlen(path);
     size_t low = 0;
@@ -525,7 +526,7 @@ static size_t lower_bound(const spsh__archive_index *index, const char *path, ch
         const char *other = index->archives[middle].path;
         int order = strncmp(other, path, path_bytes);
         if (order == 0)
-            order = (int)(unsigned char)other[path_bytes] - (int)(unsigned char)behind;
+            order = (int)(unsigned char)other[path_bytes] - (int)(unsigned char)terminator;
         if (order < 0)
             low = middle + 1;
         else

@@ -102,7 +102,7 @@ void spsh__export_path(spsh__builder *out, spsh_bytes id, bool dots, uint64_t nu
 {
     size_t begin = out->size_bytes;
     size_t name_begin = 0;
-    /* A slash with nothing in front or nothing behind is part of a name. */
+    /* A slash with nothing before or after it is part of a name. */
     for (size_t at = 0; at < id.size_bytes; at++) {
         if (id.data[at] != '/' || at == name_begin || at + 1 == id.size_bytes)
             continue;

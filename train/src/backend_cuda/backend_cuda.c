@@ -4,9 +4,9 @@
  *     backend_cuda*.c   operators, memory, order --> device_train.h   kernels, cuBLASLt, cuDNN
  *                                                --> cuda_plugin.h    memory, streams, graphs
  *
- * There are two lanes, with a stream each. The work of a lane runs in order. Only fork_fn and join_fn
- * order the lanes, with one event each. The state of the event is captured when the wait is enqueued,
- * so one event serves all forks.
+ * There are two lanes, with a stream each. The work of a lane runs in order. Only fork_fn and
+ * join_fn order the lanes, with one event each. The state of the event is captured when the wait is
+ * enqueued, so one event serves all forks.
  */
 #include "backend_cuda_state.h"
 
@@ -132,10 +132,10 @@ static spsh_status put_launch(spsh__backend *b, void *stream, const void *argume
 {
     const spsh__cuda_state *self = spsh__cuda_of(b);
     const launch_work *w = arguments;
-    const char *behind = (const char *)(w + 1);
+    const char *after = (const char *)(w + 1);
     spsh__kernel_launch l = w->launch;
-    l.job = behind;
-    l.uses = (const void *)(behind + spsh__round_up(l.job_bytes, 16));
+    l.job = after;
+    l.uses = (const void *)(after + spsh__round_up(l.job_bytes, 16));
     return self->entry->launch_fn(self->train, stream, &l, err);
 }
 
@@ -146,11 +146,11 @@ static void remember_launch(spsh__backend *b, const spsh__kernel_launch *l)
         b, put_launch, sizeof(launch_work) + spsh__round_up(l->job_bytes, 16) + uses_bytes);
     if (w == NULL)
         return;
-    char *behind = (char *)(w + 1);
+    char *after = (char *)(w + 1);
     w->launch = *l;
-    memcpy(behind, l->job, l->job_bytes);
+    memcpy(after, l->job, l->job_bytes);
     if (uses_bytes != 0)
-        memcpy(behind + spsh__round_up(l->job_bytes, 16), l->uses, uses_bytes);
+        memcpy(after + spsh__round_up(l->job_bytes, 16), l->uses, uses_bytes);
 }
 
 void spsh__cuda_launch(spsh__backend *b, const spsh__kernel_launch *l)

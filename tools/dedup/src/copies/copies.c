@@ -348,9 +348,9 @@ static spsh_status listen(run *r, const spsh__work_file *file, uint64_t number,
 {
     const spsh__copies_options *o = r->options;
     const uint64_t first = number * SPSH__WORK_BLOCK_RECORDS;
-    const uint64_t behind = file->record_count - first;
+    const uint64_t remaining = file->record_count - first;
     const size_t count =
-        behind < SPSH__WORK_BLOCK_RECORDS ? (size_t)behind : SPSH__WORK_BLOCK_RECORDS;
+        remaining < SPSH__WORK_BLOCK_RECORDS ? (size_t)remaining : SPSH__WORK_BLOCK_RECORDS;
     spsh_status rc = SPSH_OK;
     for (size_t at = 0; at < count && rc == SPSH_OK; at += LISTEN_AT_ONCE) {
         const size_t left = count - at;

@@ -73,9 +73,9 @@ static bool make_place(const spsh__hit_table *table, uint64_t thing, uint32_t sp
         return true;
     if (row[last].ordinal < ordinal)
         return false;
-    const uint32_t behind = --table->kept[thing] - last;
-    memmove(row + last, row + last + 1, behind * sizeof(*row));
-    memmove(splits + last, splits + last + 1, behind * sizeof(*splits));
+    const uint32_t moved = --table->kept[thing] - last;
+    memmove(row + last, row + last + 1, moved * sizeof(*row));
+    memmove(splits + last, splits + last + 1, moved * sizeof(*splits));
     return true;
 }
 
