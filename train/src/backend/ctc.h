@@ -1,19 +1,20 @@
-/* ctc.h: connectionist temporal classification (Graves and others 2006) of one utterance, in doubles
- * and in floats. The backends' operators call it per utterance.
+/* ctc.h: connectionist temporal classification (Graves and others 2006) of one utterance, in
+ * doubles and in floats. The backends' operators call it per utterance.
  *
  * With l' = blank, l1, blank, l2, ... blank (2 L + 1 states) and probabilities p[t][k]:
  *
  *     alpha[t][s] = p[t][l'[s]] (alpha[t-1][s] + alpha[t-1][s-1] + alpha[t-1][s-2])
  *
- * (the last term only if l'[s] is neither blank nor l'[s-2]), and beta backwards;
- * d(-ln p)/d logit[t][k] = softmax[t][k] - sum of the posteriors of the states of k. Numbers are pairs
- * of a mantissa and a binary exponent (ctc_body.h): nothing underflows, and the recursion needs no
+ * (the last term only if l'[s] is neither blank nor l'[s-2]), and beta backwards; d(-ln p)/d
+ * logit[t][k] = softmax[t][k] - sum of the posteriors of the states of k. Numbers are pairs of a
+ * mantissa and a binary exponent (ctc_body.h): nothing underflows, and the recursion needs no
  * logarithm. Sums have one order, so results repeat to the bit.
  *
- * Empty label: the path of blanks. Infeasible (frames < L + repeats, or a label that is the blank or
- * out of range): loss infinite, gradient 0. No frames: loss 0 for an empty label, else infeasible. A
- * label of probability 0 (logits of minus infinity): loss infinite. A logit that is NaN or plus
- * infinity, or a frame with only minus infinity: loss NaN. In both cases the gradient is 0.
+ * Empty label: the path of blanks. Infeasible (frames < L + repeats, or a label that is the blank
+ * or out of range): loss infinite, gradient 0. No frames: loss 0 for an empty label, else
+ * infeasible. A label of probability 0 (logits of minus infinity): loss infinite. A logit that is
+ * NaN or plus infinity, or a frame with only minus infinity: loss NaN. In both cases the gradient
+ * is 0.
  */
 #ifndef SPSH_TRAIN_CTC_H
 #define SPSH_TRAIN_CTC_H

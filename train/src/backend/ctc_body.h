@@ -1,5 +1,5 @@
-/* ctc_body.h: the arithmetic of ctc.h, for one type and instruction set. Include once per file, after
- * defining
+/* ctc_body.h: the arithmetic of ctc.h, for one type and instruction set. Include once per file,
+ * after defining
  *
  *     HEAD                  linkage, type and name of the function
  *     real, vec, ivec       a number; LANES of them; as many unsigned integers of the same size
@@ -9,23 +9,23 @@
  *     MANTISSA_BITS, BIAS   of the type; TERMS of the series of e^r, |r| <= ln 2 / 2
  *     LN2_HIGH, LN2_LOW     ln 2 in two parts: an exponent times the first is exact
  *
- * A probability is m 2^e, with an integer e in a `real`, so it cannot underflow. Addition shifts the
- * smaller number by the difference of exponents. Multiplication is a product and a sum. The only
- * transcendental function is one exp per logit. Between steps m is in [1, 2). Zero is (1, NOTHING).
- * Values derived only from zero keep an exponent so low that they differ from every path, and they
- * count as 0 in a sum with any path. The exponent of such a value need not be exact. The exponents of
- * paths are exact.
+ * A probability is m 2^e, with an integer e in a `real`, so it cannot underflow. Addition shifts
+ * the smaller number by the difference of exponents. Multiplication is a product and a sum. The
+ * only transcendental function is one exp per logit. Between steps m is in [1, 2). Zero is (1,
+ * NOTHING). Values derived only from zero keep an exponent so low that they differ from every path,
+ * and they count as 0 in a sum with any path. The exponent of such a value need not be exact. The
+ * exponents of paths are exact.
  *
- * Emissions are e^(logit - maximum of the frame). The factor to the softmax is the same for all paths,
- * and is added only to the loss. The sum of the emissions has SPSH__CTC_LANES_MAX partial sums, so
- * LANES does not change it. The posteriors of a frame are divided by their sum, so the gradients of
- * the frame add up to 0.
+ * Emissions are e^(logit - maximum of the frame). The factor to the softmax is the same for all
+ * paths, and is added only to the loss. The sum of the emissions has SPSH__CTC_LANES_MAX partial
+ * sums, so LANES does not change it. The posteriors of a frame are divided by their sum, so the
+ * gradients of the frame add up to 0.
  *
  * Memory: states as pairs. A frame has four arrays of `row` elements: mantissas of blanks 0 ... L,
- * their exponents, mantissas of labels, their exponents. In a row of alpha, label i is stored at i + 1
- * and index 0 holds zero, so label i - 1 is loaded at i. In a row of beta, label i is stored at i,
- * with zero at the end, so label i + 1 is loaded at i + 1. Lanes past the last label have emission
- * zero.
+ * their exponents, mantissas of labels, their exponents. In a row of alpha, label i is stored at i
+ * + 1 and index 0 holds zero, so label i - 1 is loaded at i. In a row of beta, label i is stored at
+ * i, with zero at the end, so label i + 1 is loaded at i + 1. Lanes past the last label have
+ * emission zero.
  */
 
 /* 1.5 2^MANTISSA_BITS: adding a number to it rounds the number to an integer, in the lowest bits.

@@ -1,16 +1,16 @@
 /* cpu_gemm.c: products of matrices by the tiles of cpu_kernels.h.
  *
- * Both matrices are first copied, each element once: a into groups of tile_rows rows, b into panels of
- * columns.
+ * Both matrices are first copied, each element once: a into groups of tile_rows rows, b into panels
+ * of columns.
  *
  *     a: [group][k][tile_rows]     b: [panel][k][columns of the panel]
  *
- * Every tile therefore reads two streams, whether or not a and b are transposed. Pieces are blocks of
- * c. A block processes k in stretches, during which its groups stay in the cache, and adds the results
- * to c. Only the shape determines pieces and stretches.
+ * Every tile therefore reads two streams, whether or not a and b are transposed. Pieces are blocks
+ * of c. A block processes k in stretches, during which its groups stay in the cache, and adds the
+ * results to c. Only the shape determines pieces and stretches.
  *
- * No library is used. OpenBLAS without threads, called by two of our threads, sometimes gives both the
- * same work memory, and wrong sums. With threads, it competes with ours for the cores.
+ * No library is used. OpenBLAS without threads, called by two of our threads, sometimes gives both
+ * the same work memory, and wrong sums. With threads, it competes with ours for the cores.
  */
 #include <string.h>
 

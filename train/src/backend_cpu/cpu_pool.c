@@ -2,11 +2,11 @@
  *
  *     ticket = number of the run << 32 | pieces that no thread has begun
  *
- * A thread takes a piece by decrementing the word with a compare and swap. After a success, the run of
- * that number is not over, because the taken piece is not done. The data that `run` wrote before it
- * published the word is therefore valid. A late thread finds another number, or no piece, and has read
- * no other data. run thus waits for pieces, never for threads. A thread that sleeps or is held up
- * costs nothing.
+ * A thread takes a piece by decrementing the word with a compare and swap. After a success, the run
+ * of that number is not over, because the taken piece is not done. The data that `run` wrote before
+ * it published the word is therefore valid. A late thread finds another number, or no piece, and
+ * has read no other data. run thus waits for pieces, never for threads. A thread that sleeps or is
+ * held up costs nothing.
  *
  * Threads poll the word for a while before they sleep, because a training step has many short runs.
  * Longer polling would take the core from other processes.

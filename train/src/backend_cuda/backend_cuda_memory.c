@@ -5,8 +5,8 @@
  *                                                       (but not for later work)
  *     fetch      device --> slot (pinned) --> host      waits
  *
- * Copies from or to unpinned memory would wait for all earlier work, or the driver would split them.
- * These copies wait only for a slot that is still being read.
+ * Copies from or to unpinned memory would wait for all earlier work, or the driver would split
+ * them. These copies wait only for a slot that is still being read.
  */
 #include "backend_cuda_state.h"
 

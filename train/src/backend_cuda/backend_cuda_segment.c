@@ -5,12 +5,12 @@
  *                    at the end all of it is captured into a graph
  *     from then on   launch the graph
  *
- * If the driver cannot make a graph, nothing is lost, because the work was done: the segment is never
- * tried again, and that is not an error.
+ * If the driver cannot make a graph, nothing is lost, because the work was done: the segment is
+ * never tried again, and that is not an error.
  *
- * A graph contains the pointers of its operators. Freeing or moving memory therefore drops all graphs.
- * They are captured again later. Graphs of KEYS shapes are kept, and the least recently used shape is
- * dropped.
+ * A graph contains the pointers of its operators. Freeing or moving memory therefore drops all
+ * graphs. They are captured again later. Graphs of KEYS shapes are kept, and the least recently
+ * used shape is dropped.
  */
 #include "backend_cuda_state.h"
 

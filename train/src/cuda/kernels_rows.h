@@ -1,5 +1,5 @@
-/* kernels_rows.h: operators on elements, on rows [T][N][W], and on lines of convolutions [N][C][F][T],
- * by threads of a device.
+/* kernels_rows.h: operators on elements, on rows [T][N][W], and on lines of convolutions
+ * [N][C][F][T], by threads of a device.
  *
  *     elements   clip, scale, axpy, convert: a block walks over stretches of elements
  *     lines      bias, columns, masks, reversal: 32 threads walk a line (a row; the frames of a bin),

@@ -1,5 +1,5 @@
-/* decoder.h: symbols from log probabilities (greedy and prefix beam search), and the error counts of
- * a transcript.
+/* decoder.h: symbols from log probabilities (greedy and prefix beam search), and the error counts
+ * of a transcript.
  *
  *     rc = spsh__beam_open(64, frames_max, allocator, &beam, err);
  *     count = spsh__decode_beam(beam, &rows, labels, capacity, &score);

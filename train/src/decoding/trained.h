@@ -1,5 +1,5 @@
-/* trained.h: a checkpoint, opened for recognition: configuration, vocabulary, backend, and a model for
- * batches of a given size.
+/* trained.h: a checkpoint, opened for recognition: configuration, vocabulary, backend, and a model
+ * for batches of a given size.
  *
  *     spsh__trained_open(&options, &trained, &err);
  *     spsh__trained_size(trained, inputs, &limits, &err);          // whenever batches grow

@@ -1,4 +1,5 @@
-/* feed.h: the loader's batches in the form that the model needs: features, labels, and their source.
+/* feed.h: the loader's batches in the form that the model needs: features, labels, and their
+ * source.
  *
  *     spsh__feed_options options = {.config = config, .vocabulary = vocabulary,
  *                                   .names = config->train, .is_training = true, .world_size = 1};
@@ -7,12 +8,12 @@
  *         ... batch->features, batch->labels ...
  *     spsh__feed_close(feed);
  *
- * A step of the loader has virtual_world batches (micro-batches). The loader assigns some of them to
- * this rank. Labels are the symbols of a transcript or, with alignments, one state per frame. Some
- * utterances cannot be trained on: no frames, no symbol left of the transcript, no alignment, or an
- * alignment of another length. Such an utterance stays in its batch with weight 0 and is counted by
- * reason, so that all ranks take part in every collective. The model checks whether labels fit into
- * the frames.
+ * A step of the loader has virtual_world batches (micro-batches). The loader assigns some of them
+ * to this rank. Labels are the symbols of a transcript or, with alignments, one state per frame.
+ * Some utterances cannot be trained on: no frames, no symbol left of the transcript, no alignment,
+ * or an alignment of another length. Such an utterance stays in its batch with weight 0 and is
+ * counted by reason, so that all ranks take part in every collective. The model checks whether
+ * labels fit into the frames.
  */
 #ifndef SPSH_TRAIN_FEED_H
 #define SPSH_TRAIN_FEED_H

@@ -7,10 +7,10 @@
  *         ... spsh__alignments_states(alignments, number, frames, frames, states) ...
  *     spsh__alignments_free(alignments);
  *
- * One line per utterance: its id, then one number per frame, separated by blanks. Files are plain, or
- * compressed with gzip, bzip2, xz, lz4 or zstd. All alignments stay in memory. A run of equal states
- * takes 4 bytes (about 1.4 bytes per frame for triphones at 10 ms, half a GB for 960 hours). An
- * utterance takes about 50 bytes and its id.
+ * One line per utterance: its id, then one number per frame, separated by blanks. Files are plain,
+ * or compressed with gzip, bzip2, xz, lz4 or zstd. All alignments stay in memory. A run of equal
+ * states takes 4 bytes (about 1.4 bytes per frame for triphones at 10 ms, half a GB for 960 hours).
+ * An utterance takes about 50 bytes and its id.
  */
 #ifndef SPSH_TRAIN_ALIGNMENTS_H
 #define SPSH_TRAIN_ALIGNMENTS_H
@@ -51,9 +51,9 @@ bool spsh__alignments_find_hash(const spsh__alignments *a, uint64_t id_hash, uin
  * @param plain_frames  frame count without a change of speed
  * @param frames        ... with the change: each frame gets the state of its original position
  * @param states        written: `frames` states
- * @return false, and nothing is written, if the alignment's length differs from plain_frames by more
- * than SPSH__ALIGNMENT_FRAMES_OFF_MAX. A smaller difference is split between both ends: surplus
- * states are cut, and missing ones repeat the first and the last state. Any thread.
+ * @return false, and nothing is written, if the alignment's length differs from plain_frames by
+ * more than SPSH__ALIGNMENT_FRAMES_OFF_MAX. A smaller difference is split between both ends:
+ * surplus states are cut, and missing ones repeat the first and the last state. Any thread.
  */
 bool spsh__alignments_states(const spsh__alignments *a, uint32_t number, uint32_t plain_frames,
                              uint32_t frames, uint32_t *states);

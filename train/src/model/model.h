@@ -4,9 +4,10 @@
  *                        -> (look-ahead) -> BN, linear -> logits [T'][N][V]                   ds2
  *     features [21][N][D] -> 6 bidirectional layers, concatenated -> 256 -> 32,000     lstm-hybrid
  *
- * Arenas: parameters, gradients, and moments are one allocation each. A parameter is a slice, aligned
- * to 256 bytes, in the order in which gradients become ready: the last layer first. A communication
- * bucket is therefore a contiguous slice, a checkpoint is one write, and an average is one axpy.
+ * Arenas: parameters, gradients, and moments are one allocation each. A parameter is a slice,
+ * aligned to 256 bytes, in the order in which gradients become ready: the last layer first. A
+ * communication bucket is therefore a contiguous slice, a checkpoint is one write, and an average
+ * is one axpy.
  */
 #ifndef SPSH_TRAIN_MODEL_H
 #define SPSH_TRAIN_MODEL_H

@@ -1,13 +1,13 @@
-/* loss_scale.h: dynamic loss scaling: keep the scale as large as possible, so that fp16 gradients do
- * not underflow.
+/* loss_scale.h: dynamic loss scaling: keep the scale as large as possible, so that fp16 gradients
+ * do not underflow.
  *
  *     gradients                                 scale
  *     all finite                                doubles after SPSH__LOSS_SCALE_GOOD such updates
  *     not all finite                            halves, down to 1; the update is skipped
  *
- * Same defaults as PyTorch's GradScaler (torch/amp/grad_scaler.py: init_scale 2^16, growth_factor 2,
- * backoff_factor 0.5, growth_interval 2000), except that the scale never falls below 1. All ranks see
- * the same sum of gradients, so all have the same scale. Without loss scaling it stays 1.
+ * Same defaults as PyTorch's GradScaler (torch/amp/grad_scaler.py: init_scale 2^16, growth_factor
+ * 2, backoff_factor 0.5, growth_interval 2000), except that the scale never falls below 1. All
+ * ranks see the same sum of gradients, so all have the same scale. Without loss scaling it stays 1.
  */
 #ifndef SPSH_TRAIN_LOSS_SCALE_H
 #define SPSH_TRAIN_LOSS_SCALE_H

@@ -1,12 +1,12 @@
-/* run_free.c: the loop of asynchronous learners: rounds of updates, each learner at its own pace, and
- * barriers between rounds.
+/* run_free.c: the loop of asynchronous learners: rounds of updates, each learner at its own pace,
+ * and barriers between rounds.
  *
  *     round    draw, gradient, update, acknowledge; rank 0 reports the updates of all learners, one
  *              line per update of its own
  *     barrier  rank 0 shares the reasons: the epoch's end, evaluate, save, stop, enough samples
  *
- * No lease is outstanding at a barrier, so one number describes the position of a checkpoint. Work on
- * the model there (run_learner.c) is done as between steps.
+ * No lease is outstanding at a barrier, so one number describes the position of a checkpoint. Work
+ * on the model there (run_learner.c) is done as between steps.
  */
 #include "run_internal.h"
 #include "speechshard/inside.h"

@@ -1,12 +1,12 @@
 /* run_record.c: the runtime of a run, wrapped by a recorder or read from a record. In addition to
- * messages, a record holds the decisions of a learner that depend on a clock, a signal, or the order
- * of two tasks.
+ * messages, a record holds the decisions of a learner that depend on a clock, a signal, or the
+ * order of two tasks.
  *
  *     RUN/record/config.yaml             the resolved configuration
  *     RUN/record/learner-00000.marks     of each process (runtime_record.h)
  *
- * The record's run identifier is a hash of configuration, vocabulary, and the number of utterances. A
- * replay with others would compute other values from its first step on.
+ * The record's run identifier is a hash of configuration, vocabulary, and the number of utterances.
+ * A replay with others would compute other values from its first step on.
  */
 #include <stdlib.h>
 #include <string.h>

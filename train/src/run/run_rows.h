@@ -1,5 +1,5 @@
-/* run_rows.h: the numbers of each micro-batch of a step other than its gradients, and their sums over
- * all micro-batches, from which all ranks derive their next action.
+/* run_rows.h: the numbers of each micro-batch of a step other than its gradients, and their sums
+ * over all micro-batches, from which all ranks derive their next action.
  *
  *     rows          [own leaves][count]    this rank's, one row per micro-batch
  *     own_totals    [count]                the sums that divide gradients of this learner

@@ -62,8 +62,8 @@ spsh_status spsh__served_open_backend(spsh__served_updates *s, const spsh__backe
     return spsh__backend_open_with(&options, spsh_allocator_default(), &s->backend, err);
 }
 
-/* Parts have SPSH__PART_BYTES, or one process's share of the arena if that is smaller (parts.c). The
- * arena has at most arena bytes / SPSH__PART_BYTES + world_size + 1 parts. */
+/* Parts have SPSH__PART_BYTES, or one process's share of the arena if that is smaller (parts.c).
+ * The arena has at most arena bytes / SPSH__PART_BYTES + world_size + 1 parts. */
 spsh_status spsh__served_open(spsh__served_updates *s, const spsh__optimizer *optimizer,
                               uint32_t world_size, spsh_error *err)
 {

@@ -5,8 +5,8 @@
  *     rc = spsh__run_in(&options, &world, &result, &err);
  *
  * spsh__process_world is a process that a launcher started (process_world.c). Its clock is the
- * computer's, and it does nothing while the run computes. A NULL function of the table does nothing.
- * A NULL clock is the computer's.
+ * computer's, and it does nothing while the run computes. A NULL function of the table does
+ * nothing. A NULL clock is the computer's.
  */
 #ifndef SPSH_TRAIN_RUN_WORLD_H
 #define SPSH_TRAIN_RUN_WORLD_H

@@ -1,8 +1,10 @@
-/* comm_sub.h: some ranks of a communicator as a separate communicator: every `stride`-th from `first`.
+/* comm_sub.h: some ranks of a communicator as a separate communicator: every `stride`-th from
+ * `first`.
  *
  *     8 ranks, nodes of 4:    node of 5: first 4, stride 1, count 4      leaders: first 0, stride 4
  *
- * The parent carries the messages under separate tags, so that both communicators may be used at once.
+ * The parent carries the messages under separate tags, so that both communicators may be used at
+ * once.
  */
 #ifndef SPSH_TRAIN_COMM_SUB_H
 #define SPSH_TRAIN_COMM_SUB_H

@@ -3,8 +3,8 @@
  *     send at t, of n bytes:  the link is free at f = max(t, f) + n / bytes_per_s
  *                             and the message leaves at f + latency_ns
  *
- * The sending side of each rank is one link. Messages wait at their sender and leave in the order in
- * which they were sent. The time of the real network is added.
+ * The sending side of each rank is one link. Messages wait at their sender and leave in the order
+ * in which they were sent. The time of the real network is added.
  */
 #ifndef SPSH_TRAIN_COMM_THROTTLE_H
 #define SPSH_TRAIN_COMM_THROTTLE_H

@@ -1,9 +1,9 @@
 /* lease.h: batches for asynchronous learners from one shared cursor: every batch of an epoch once,
  * even if learners are slow or lost.
  *
- * Rank 0's serving task has the cursor (epoch, next step) and gives out leases. A lease is one step of
- * the loader's plan for a world of one. It is outstanding until it is acknowledged. Leases of a lost
- * learner go to the others, before new leases.
+ * Rank 0's serving task has the cursor (epoch, next step) and gives out leases. A lease is one step
+ * of the loader's plan for a world of one. It is outstanding until it is acknowledged. Leases of a
+ * lost learner go to the others, before new leases.
  *
  *     spsh__leases_open(runtime, &allocator, 2, &leases, &err);         // all ranks; listens
  *     rank 0: spsh__leases_place(leases, epoch, step, steps, &err);
@@ -20,11 +20,11 @@
  *         ... settle, consensus, evaluate, save; spsh__leases_place at the end of the epoch ...
  *
  * A round ends in a pause, a barrier of all learners. Once there is a reason for a pause, every
- * request is answered with it. A learner uses up its leases, acknowledges them, and enters the pause.
- * So no lease is outstanding after spsh__leases_meet, and the cursor is just (epoch, next step). The
- * exception is a learner that is lost during the pause: state.returned is then not 0, and the next
- * round gives out those leases first. A learner that is early for the next round waits for its answer
- * until spsh__leases_begin.
+ * request is answered with it. A learner uses up its leases, acknowledges them, and enters the
+ * pause. So no lease is outstanding after spsh__leases_meet, and the cursor is just (epoch, next
+ * step). The exception is a learner that is lost during the pause: state.returned is then not 0,
+ * and the next round gives out those leases first. A learner that is early for the next round waits
+ * for its answer until spsh__leases_begin.
  *
  * The server's actions follow only from the order of its messages and of rank 0's marks. A replay
  * (runtime_replay.h) of all learners therefore gives the same leases to the same learners.

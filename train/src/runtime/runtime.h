@@ -1,26 +1,26 @@
-/* runtime.h: time, messages, and the two tasks of a learner, as a table. A strategy is written once,
- * and runs as processes (runtime_processes.h), in one process under a virtual clock (runtime_sim.h),
- * or again from the record of a run (runtime_replay.h).
+/* runtime.h: time, messages, and the two tasks of a learner, as a table. A strategy is written
+ * once, and runs as processes (runtime_processes.h), in one process under a virtual clock
+ * (runtime_sim.h), or again from the record of a run (runtime_replay.h).
  *
  *     computing task                       serving task
  *     forward, backward, update            serve_fn(user, message) for each message
  *     post, wait, enter ... leave          in the order of its sender; it posts, and never waits
  *
  * Each learner has one lock. serve_fn runs under it; the computing task enters and leaves it. Data
- * that both tasks use is accessed only under the lock, for no longer than one part of the arena takes
- * (SPSH__PART_BYTES). The serving task can thus answer neighbors while a gradient is computed, and
- * neither task delays the other for long.
+ * that both tasks use is accessed only under the lock, for no longer than one part of the arena
+ * takes (SPSH__PART_BYTES). The serving task can thus answer neighbors while a gradient is
+ * computed, and neither task delays the other for long.
  *
- * Each place that takes the lock has a mark. The state of a learner is a function of its batches and
- * of the order of its marks. A record holds that order, and a replay needs nothing else to produce
- * identical bits. The clock may therefore influence decisions only through note_fn, and the condition
- * of a wait stays true until the computing task itself uses it up.
+ * Each place that takes the lock has a mark. The state of a learner is a function of its batches
+ * and of the order of its marks. A record holds that order, and a replay needs nothing else to
+ * produce identical bits. The clock may therefore influence decisions only through note_fn, and the
+ * condition of a wait stays true until the computing task itself uses it up.
  *
- * If a runtime outlives its learners, the runtime reports a lost learner by a message to all services
- * that have a listener; in processes, also to services that listen later. The message has the kind
- * SPSH__LOST_KIND, comes from the lost learner, and follows its last message. It is sent once. After
- * it, no message of that learner arrives, and messages to it are discarded. In other runtimes, a wait
- * for a lost learner fails.
+ * If a runtime outlives its learners, the runtime reports a lost learner by a message to all
+ * services that have a listener; in processes, also to services that listen later. The message has
+ * the kind SPSH__LOST_KIND, comes from the lost learner, and follows its last message. It is sent
+ * once. After it, no message of that learner arrives, and messages to it are discarded. In other
+ * runtimes, a wait for a lost learner fails.
  */
 #ifndef SPSH_TRAIN_RUNTIME_H
 #define SPSH_TRAIN_RUNTIME_H
@@ -78,14 +78,16 @@ typedef struct spsh__runtime_ops {
      * without the lock. SPSH_E_NO_MEMORY; SPSH_E_CANCELED: the run is over; or a failure of
      * serve_fn, once. */
     spsh_status (*post_fn)(spsh__runtime *t, uint32_t to, const spsh__message *m, spsh_error *err);
-    /* Serve the messages that have arrived, without waiting: for learners without a serving task. */
+    /* Serve the messages that have arrived, without waiting: for learners without a serving
+     * task. */
     spsh_status (*poll_fn)(spsh__runtime *t, spsh_error *err);
     /* Wait until ready_fn returns true. It is called under the lock after messages were served.
      * Only the computing task, outside of the lock. deadline_ms 0: the learner's. SPSH_E_TIMEOUT;
      * and see post_fn. */
     spsh_status (*wait_fn)(spsh__runtime *t, const spsh__mark *mark, bool (*ready_fn)(void *user),
                            void *user, uint32_t deadline_ms, spsh_error *err);
-    /* Take the lock. Computing task. SPSH_E_CANCELED: the run is over, and the lock was not taken. */
+    /* Take the lock. Computing task. SPSH_E_CANCELED: the run is over, and the lock was not
+     * taken. */
     spsh_status (*enter_fn)(spsh__runtime *t, const spsh__mark *mark, spsh_error *err);
     void (*leave_fn)(spsh__runtime *t);
     /* Record a value that depends on more than messages and marks, such as a lease or a flag. A

@@ -5,15 +5,15 @@
  *     ... the strategy uses `recorded` ...
  *     recorded->ops->close_fn(recorded);
  *
- * The file is little-endian, in blocks of up to 4,096 marks. The file of a killed process is complete
- * up to its last block.
+ * The file is little-endian, in blocks of up to 4,096 marks. The file of a killed process is
+ * complete up to its last block.
  *
  *     head    "SPSHMARK" | u32 version 1 | u32 rank | u32 world size | u32 0 | u64 run
  *     block   u32 count | u32 0 | u64 XXH3-64 of the marks | count marks
  *     mark    u8 what | u8 kind | u16 from | u32 part | u64 number
  *
- * what: 1 a message is served (its kind, sender, part, number), 2 the lock is taken (the mark's), 3 a
- * note (number: its value), 4 the end of the record.
+ * what: 1 a message is served (its kind, sender, part, number), 2 the lock is taken (the mark's), 3
+ * a note (number: its value), 4 the end of the record.
  */
 #ifndef SPSH_RUNTIME_RECORD_H
 #define SPSH_RUNTIME_RECORD_H

@@ -1,13 +1,13 @@
-/* runtime_replay.h: replay a recorded run in one process, mark by mark: its learners produce identical
- * bits.
+/* runtime_replay.h: replay a recorded run in one process, mark by mark: its learners produce
+ * identical bits.
  *
  *     spsh__replay_open(&options, learners, &replay, &err);     // the records of all of them
  *     spsh__replay_run(replay, learner_fn, user, &err);         // like spsh__sim_run
  *     spsh__replay_close(replay);
  *
- * The learners post their messages again. A learner continues as long as the next mark of its record
- * is possible: the message has arrived and is served, or the computing task is at the same mark and
- * passes it. Neither a clock nor any order except the recorded one has an influence.
+ * The learners post their messages again. A learner continues as long as the next mark of its
+ * record is possible: the message has arrived and is served, or the computing task is at the same
+ * mark and passes it. Neither a clock nor any order except the recorded one has an influence.
  */
 #ifndef SPSH_RUNTIME_REPLAY_H
 #define SPSH_RUNTIME_REPLAY_H
