@@ -122,19 +122,18 @@ void spsh__maker_close(spsh__maker *maker)
 /* ---- sounds ---- */
 
 /* Ask the policy. err names the utterance of the noise or RIR. Adds `what`, its purpose. */
-static bool goes_without(const spsh__maker *maker, const char *what, spsh_status rc,
-                         spsh_error *err)
+static bool may_omit(const spsh__maker *maker, const char *what, spsh_status rc, spsh_error *err)
 {
     const spsh_error why = *err;
     if (rc == SPSH_E_NO_MEMORY)
         return false;
     spsh_error_set(err, why.status, why.os_errno, NONE, "%s: %.400s", what, why.message);
-    return maker->policy.goes_without_fn(maker->policy.user, err);
+    return maker->policy.may_omit_fn(maker->policy.user, err);
 }
 
 /* A noise that cannot be read is read a second time, like a record. */
-static spsh_status hear_noise(spsh__maker *maker, const spsh__job *job, spsh_augment_draw *draw,
-                              spsh_augment_input *input, spsh_error *err)
+static spsh_status add_noise(spsh__maker *maker, const spsh__job *job, spsh_augment_draw *draw,
+                             spsh_augment_input *input, spsh_error *err)
 {
     const uint32_t rate_hz = job->slot->batch.sample_rate_hz;
     spsh__sound sound = {.sample_count = 0};
@@ -142,7 +141,7 @@ static spsh_status hear_noise(spsh__maker *maker, const spsh__job *job, spsh_aug
         spsh__sound_read_noise(&maker->noises, draw, rate_hz, job->out_samples, &sound, err);
     if (rc != SPSH_OK)
         rc = spsh__sound_read_noise(&maker->noises, draw, rate_hz, job->out_samples, &sound, err);
-    if (rc != SPSH_OK && !goes_without(maker, "noise", rc, err))
+    if (rc != SPSH_OK && !may_omit(maker, "noise", rc, err))
         return rc;
     draw->has_noise = rc == SPSH_OK && sound.sample_count > 0;
     input->noise = sound.pcm;
@@ -151,15 +150,15 @@ static spsh_status hear_noise(spsh__maker *maker, const spsh__job *job, spsh_aug
     return SPSH_OK;
 }
 
-static spsh_status hear_room(spsh__maker *maker, const spsh__job *job, spsh_augment_draw *draw,
-                             spsh_augment_input *input, spsh_error *err)
+static spsh_status add_room(spsh__maker *maker, const spsh__job *job, spsh_augment_draw *draw,
+                            spsh_augment_input *input, spsh_error *err)
 {
     const uint32_t rate_hz = job->slot->batch.sample_rate_hz;
     spsh__sound sound = {.sample_count = 0};
     spsh_status rc = spsh__sound_read_room(&maker->rooms, draw, rate_hz, &sound, err);
     if (rc != SPSH_OK)
         rc = spsh__sound_read_room(&maker->rooms, draw, rate_hz, &sound, err);
-    if (rc != SPSH_OK && !goes_without(maker, "room", rc, err))
+    if (rc != SPSH_OK && !may_omit(maker, "room", rc, err))
         return rc;
     draw->has_room = rc == SPSH_OK && sound.sample_count > 0;
     input->room = sound.pcm;
@@ -176,9 +175,9 @@ static spsh_status augment(spsh__maker *maker, const spsh__job *job, int16_t *ou
         return SPSH_OK;
     spsh__recipe_draw(maker->recipe, job, &draw);
     if (draw.has_noise)
-        rc = hear_noise(maker, job, &draw, &input, err);
+        rc = add_noise(maker, job, &draw, &input, err);
     if (rc == SPSH_OK && draw.has_room)
-        rc = hear_room(maker, job, &draw, &input, err);
+        rc = add_room(maker, job, &draw, &input, err);
     return rc == SPSH_OK ? spsh_augment_samples(maker->augmenter, &draw, &input, out, err) : rc;
 }
 

@@ -6,7 +6,7 @@
 
 /* Called when a noise or RIR cannot be read. true: continue without it. */
 typedef struct spsh__sound_policy {
-    bool (*goes_without_fn)(void *user, const spsh_error *why);
+    bool (*may_omit_fn)(void *user, const spsh_error *why);
     void *user;
 } spsh__sound_policy;
 

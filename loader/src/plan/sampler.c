@@ -209,7 +209,8 @@ spsh_status spsh_sampler_seek(spsh_sampler *sampler, const spsh_position *positi
     return SPSH_OK;
 }
 
-spsh_status spsh__sampler_go(spsh_sampler *sampler, uint64_t epoch, uint64_t batch, spsh_error *err)
+spsh_status spsh__sampler_seek_batch(spsh_sampler *sampler, uint64_t epoch, uint64_t batch,
+                                     spsh_error *err)
 {
     spsh_position place = sampler->position;
     uint64_t passed = 0;
@@ -232,7 +233,7 @@ spsh_status spsh__sampler_go(spsh_sampler *sampler, uint64_t epoch, uint64_t bat
 /* ---- positions in a whole epoch ---- */
 
 /* Pass up to `want` batches from the epoch's beginning. */
-static spsh_status go_through(const spsh_plan *plan, uint64_t epoch, uint64_t want,
+static spsh_status walk_epoch(const spsh_plan *plan, uint64_t epoch, uint64_t want,
                               spsh_position *ret_place, spsh_error *err)
 {
     spsh__windows windows = {.plan = NULL};
@@ -255,7 +256,7 @@ spsh_status spsh_plan_batch_count(const spsh_plan *plan, uint64_t epoch, uint64_
                                   spsh_error *err)
 {
     spsh_position end = {.epoch = epoch};
-    spsh_status rc = go_through(plan, epoch, UINT64_MAX, &end, err);
+    spsh_status rc = walk_epoch(plan, epoch, UINT64_MAX, &end, err);
     if (rc == SPSH_OK)
         *ret_batches = end.batches;
     return rc;
@@ -265,7 +266,7 @@ spsh_status spsh_plan_find(const spsh_plan *plan, uint64_t epoch, uint64_t batch
                            spsh_position *ret_position, spsh_error *err)
 {
     spsh_position place = {.epoch = epoch};
-    spsh_status rc = go_through(plan, epoch, batch, &place, err);
+    spsh_status rc = walk_epoch(plan, epoch, batch, &place, err);
     if (rc != SPSH_OK)
         return rc;
     if (place.batches < batch)

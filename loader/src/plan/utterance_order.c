@@ -131,7 +131,7 @@ static spsh_status read_entry(const spsh_plan *plan, uint32_t domain, spsh__stre
 }
 
 /* Draw the next utterances of the stream's pass. */
-static spsh_status look_ahead(const spsh_plan *plan, uint32_t domain, spsh__stream *stream,
+static spsh_status draw_ahead(const spsh_plan *plan, uint32_t domain, spsh__stream *stream,
                               spsh_error *err)
 {
     const spsh__plan_domain *of = &plan->domains[domain];
@@ -195,7 +195,7 @@ static spsh_status peek(const spsh_plan *plan, uint32_t domain, spsh__stream *st
     if (stream->index >= stream->end)
         return SPSH_OK;
     if (stream->ahead == stream->ahead_count && plan->options.unit != SPSH_UNIT_UTTERANCES) {
-        spsh_status rc = look_ahead(plan, domain, stream, err);
+        spsh_status rc = draw_ahead(plan, domain, stream, err);
         if (rc != SPSH_OK)
             return rc;
     }
@@ -248,7 +248,7 @@ static spsh_status draw_one_domain(spsh__walk *walk, uint64_t count,
     }
     for (uint64_t done = 0; done < count;) {
         if (stream->ahead == stream->ahead_count) {
-            spsh_status rc = look_ahead(walk->plan, 0, stream, err);
+            spsh_status rc = draw_ahead(walk->plan, 0, stream, err);
             if (rc != SPSH_OK)
                 return rc;
         }
@@ -279,7 +279,7 @@ static spsh_status draw(spsh__walk *walk, uint64_t count, spsh__stream_entry *re
         spsh__stream *stream = &walk->streams[domain];
         if (ret_entries != NULL) {
             if (stream->ahead == stream->ahead_count)
-                rc = look_ahead(plan, domain, stream, err);
+                rc = draw_ahead(plan, domain, stream, err);
             if (rc != SPSH_OK)
                 return rc;
             ret_entries[i] = stream->entries[stream->ahead];

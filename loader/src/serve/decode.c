@@ -116,7 +116,7 @@ static void work(spsh__worker *w, spsh__job *job)
 }
 
 /* Publish the current job for spsh__decode_watch. job NULL: idle. */
-static void say_where(spsh__worker *w, const spsh__job *job)
+static void publish_job(spsh__worker *w, const spsh__job *job)
 {
     (void)pthread_mutex_lock(&w->lock);
     w->since_ns = job == NULL ? 0 : spsh__now_ns();
@@ -130,9 +130,9 @@ static void *decode_main(void *opaque)
     spsh__worker *w = (spsh__worker *)opaque;
     spsh__job *job = spsh__queue_take(&w->loader->queue, false);
     while (job != NULL) {
-        say_where(w, job);
+        publish_job(w, job);
         work(w, job);
-        say_where(w, NULL);
+        publish_job(w, NULL);
         job = spsh__queue_take(&w->loader->queue, true);
     }
     return NULL;

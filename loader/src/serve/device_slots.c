@@ -506,7 +506,7 @@ static void *wait_main(void *opaque)
     return NULL;
 }
 
-void spsh__device_let_go(spsh_loader *loader, spsh__slot *slot, void *event)
+void spsh__device_release(spsh_loader *loader, spsh__slot *slot, void *event)
 {
     spsh__device *d = loader->device;
     spsh_error why = SPSH_ERROR_INIT;

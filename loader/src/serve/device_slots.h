@@ -47,7 +47,7 @@ void spsh__device_send(spsh_loader *loader, spsh__slot *slot);
 
 /* Make a LEAVING slot FREE after the event; NULL: after the loader's own work on its stream. Do not
  * hold the lock. */
-void spsh__device_let_go(spsh_loader *loader, spsh__slot *slot, void *event);
+void spsh__device_release(spsh_loader *loader, spsh__slot *slot, void *event);
 
 /* Wait until no device work is in progress for slots that are being filled or are ready. Do not
  * hold the lock. No other thread may finish a slot meanwhile. */

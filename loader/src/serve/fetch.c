@@ -48,7 +48,7 @@ struct spsh__fetch {
     uint32_t at, order_count; /* next job in slot->order, and their count */
     size_t merge_bytes_max;
     bool has_ended;             /* the plan or the engine failed */
-    bool has_said_unopened;     /* one shard that cannot be opened was logged; the others are not,
+    bool has_logged_unopened;   /* one shard that cannot be opened was logged; the others are not,
                                    because each bad record is logged anyway */
     pthread_mutex_t watch_lock; /* guards the two below */
     uint64_t opening_since_ns;  /* begin of opening a shard; 0: no shard is being opened */
@@ -162,7 +162,7 @@ static bool begin_batch(spsh__fetch *f)
         return false;
     spsh_status rc = SPSH_OK;
     if (loader->opt.is_asked)
-        rc = spsh__sampler_go(f->sampler, ask.epoch, ask.step, &err);
+        rc = spsh__sampler_seek_batch(f->sampler, ask.epoch, ask.step, &err);
     const bool is_refused = rc == SPSH_E_INVALID_ARG;
     if (rc == SPSH_OK)
         rc = spsh_sampler_next(f->sampler, &planned, &err);
@@ -249,7 +249,7 @@ static void count_read(spsh__fetch *f, const spsh__request *request, uint64_t si
 }
 
 /* Record the begin (job NULL: the end) of opening a shard, which may take as long as a read. */
-static void say_opening(spsh__fetch *f, const spsh__job *job)
+static void publish_opening(spsh__fetch *f, const spsh__job *job)
 {
     (void)pthread_mutex_lock(&f->watch_lock);
     f->opening_since_ns = job == NULL ? 0 : spsh__now_ns();
@@ -290,14 +290,14 @@ static bool submit_batch(spsh__fetch *f)
         spsh__request *request = f->idle;
         if (request == NULL || !spsh_read_has_room(f->engine, (size_t)(end - begin)))
             return false;
-        say_opening(f, job);
+        publish_opening(f, job);
         spsh_status rc = spsh__shard_files_get(&f->files, job->item.dataset, job->row.payload_shard,
                                                &file, &err);
-        say_opening(f, NULL);
+        publish_opening(f, NULL);
         if (rc != SPSH_OK) {
-            if (!f->has_said_unopened)
+            if (!f->has_logged_unopened)
                 spsh__log(loader, SPSH_LOG_WARNING, "%s", err.message);
-            f->has_said_unopened = true;
+            f->has_logged_unopened = true;
             hand_over_unread(f, count);
             continue;
         }
@@ -425,7 +425,7 @@ static void find_substitute(spsh__fetch *f, spsh__job *job)
     spsh__job_left_out(loader, job);
 }
 
-static void look_after_others(spsh__fetch *f)
+static void serve_requests(spsh__fetch *f)
 {
     spsh_loader *loader = f->loader;
     (void)pthread_mutex_lock(&loader->lock);
@@ -551,7 +551,7 @@ static void *fetch_main(void *opaque)
             drop_all(f);
             continue;
         }
-        look_after_others(f);
+        serve_requests(f);
         bool can_plan = true;
         while (can_plan && (f->slot == NULL || submit_batch(f))) {
             kick(f);
@@ -576,7 +576,7 @@ spsh_sampler *spsh__fetch_park(spsh_loader *loader)
     return loader->fetch->sampler;
 }
 
-void spsh__fetch_go_on(spsh_loader *loader)
+void spsh__fetch_unpark(spsh_loader *loader)
 {
     (void)pthread_mutex_lock(&loader->lock);
     loader->park = false;

@@ -40,6 +40,6 @@ spsh_status spsh__fetch_watch(spsh_loader *loader, spsh_error *err);
 /* park: drop everything that was decoded ahead, and pause the thread. go_on: continue. In between,
  * the caller may use the returned sampler. */
 spsh_sampler *spsh__fetch_park(spsh_loader *loader);
-void spsh__fetch_go_on(spsh_loader *loader);
+void spsh__fetch_unpark(spsh_loader *loader);
 
 #endif

@@ -290,7 +290,7 @@ void spsh_loader_release_after(spsh_loader *loader, const spsh_batch *batch, voi
     }
     (void)pthread_mutex_unlock(&loader->lock);
     if (leaving != NULL)
-        spsh__device_let_go(loader, leaving, event);
+        spsh__device_release(loader, leaving, event);
 }
 
 uint32_t spsh_loader_slots_free(const spsh_loader *loader)
@@ -359,7 +359,7 @@ static spsh_status reposition(spsh_loader *loader, const spsh_position *position
     if (again != SPSH_OK)
         spsh__fail(loader, again, &why);
     (void)pthread_mutex_unlock(&loader->lock);
-    spsh__fetch_go_on(loader);
+    spsh__fetch_unpark(loader);
     return rc;
 }
 

@@ -43,7 +43,7 @@ enum {
     READ_DEADLINE_MS = 60000,
     QUARANTINE_MIN = 16,
     QUARANTINE_SHARE = 10000, /* default limit: one in this many utterances of the epoch */
-    BAD_SOUNDS_SAID = 16,
+    BAD_SOUNDS_LOGGED = 16,
     FLAGS_KNOWN =
         SPSH_LOADER_CACHED | SPSH_LOADER_DIRECT | SPSH_LOADER_NO_TEXT | SPSH_LOADER_SQPOLL,
 };
@@ -199,12 +199,12 @@ static spsh_status divide_memory(spsh_loader *loader, spsh__slot_room *ret_slot,
 
 /* The policy for a noise or RIR that cannot be read. Under FAIL the utterance fails, else the noise
  * or RIR is omitted. Any thread. */
-static bool goes_without(void *opaque, const spsh_error *why)
+static bool may_omit(void *opaque, const spsh_error *why)
 {
     spsh_loader *loader = (spsh_loader *)opaque;
     if (loader->opt.on_error == SPSH_ON_ERROR_FAIL)
         return false;
-    if (atomic_fetch_add(&loader->counters.bad_sounds, 1) < BAD_SOUNDS_SAID)
+    if (atomic_fetch_add(&loader->counters.bad_sounds, 1) < BAD_SOUNDS_LOGGED)
         spsh__log(loader, SPSH_LOG_WARNING, "without: %s", why->message);
     return true;
 }
@@ -232,7 +232,7 @@ static spsh_status open_makers(spsh_loader *loader, spsh_error *err)
     if (loader->makers == NULL)
         return SPSH_FAIL_AT(err, SPSH_E_NO_MEMORY, NONE, "loader: %u decode threads", count);
     for (uint32_t n = 0; n < count && rc == SPSH_OK; n++) {
-        loader->makers[n].policy = (spsh__sound_policy){goes_without, loader};
+        loader->makers[n].policy = (spsh__sound_policy){may_omit, loader};
         rc = spsh__maker_open(&loader->makers[n], &loader->recipe, info, &loader->budget, err);
     }
     return explain_lack(loader, rc, err);

@@ -80,7 +80,7 @@ void spsh__job_left_out(spsh_loader *loader, spsh__job *job)
 
 /* Log a skipped record. Records beyond the limit are not logged one by one, because the loader will
  * fail anyway: a truncated shard could have thousands. */
-static void tell_left_out(spsh_loader *loader, uint64_t count, const spsh_error *why)
+static void log_skipped(spsh_loader *loader, uint64_t count, const spsh_error *why)
 {
     const uint64_t limit = loader->bad.limit;
     if (count <= limit)
@@ -109,7 +109,7 @@ spsh_status spsh__job_note_bad(spsh_loader *loader, const spsh__job *job, const 
         (void)pthread_mutex_unlock(&loader->lock);
     }
     if (news > 0)
-        tell_left_out(loader, news, why);
+        log_skipped(loader, news, why);
     if (rc != SPSH_OK) {
         rc = SPSH_FAIL(&err, SPSH_E_NO_MEMORY, "loader: quarantine");
         spsh__slot_fail(job->slot, job->number, rc, &err);

@@ -70,7 +70,7 @@ void spsh__texts_close(spsh__texts *texts)
 
 /* Search `count` entries from `from` on. Returns the entry of the range, else the least recently
  * used idle entry, else NULL. */
-static entry *look(entry *from, uint32_t count, uint32_t dataset, uint64_t stretch)
+static entry *find_reader(entry *from, uint32_t count, uint32_t dataset, uint64_t stretch)
 {
     entry *oldest = NULL;
     for (uint32_t n = 0; n < count; n++) {
@@ -88,9 +88,9 @@ static entry *find(spsh__texts *texts, uint32_t dataset, uint64_t stretch)
 {
     const uint64_t hash = spsh__mix64(stretch + ((uint64_t)dataset << 48));
     const uint32_t set = (uint32_t)(hash % (texts->count / WAYS));
-    entry *e = look(&texts->entries[(size_t)set * WAYS], WAYS, dataset, stretch);
+    entry *e = find_reader(&texts->entries[(size_t)set * WAYS], WAYS, dataset, stretch);
     if (e == NULL)
-        e = look(texts->entries, texts->count, dataset, stretch);
+        e = find_reader(texts->entries, texts->count, dataset, stretch);
     if (e == NULL || (e->stretch == stretch && e->dataset == dataset))
         return e;
     if (e->reader != NULL && e->dataset != dataset) {
