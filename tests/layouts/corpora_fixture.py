@@ -135,8 +135,8 @@ CASES = {
                                       "stderr": "python -m speechshard.parquet"}),
     "nothing left": (make_gone, {"status": 1, "stderr": "corpus: nothing to pack: no utterance is left of 2 rows; "
                                                 "2 are missing_audio, the first gone.wav in line 1 ("}),
-    "nothing asked for": (make_several, {"options": ["--split", "eval"], "status": 1,
-                                         "stderr": "none that --split asks for"}),
+    "nothing asked for": (make_several, {"options": ["--split", "eval"], "status": 2,
+                                         "stderr": "--split eval: no row of the corpus is of this split"}),
     "several": (make_several, {
         "layout": "kaldi", "utterances": 2,
         "rejects": {"excluded_by_rule": (1, 0)},
