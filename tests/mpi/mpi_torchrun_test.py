@@ -96,7 +96,7 @@ def test_one_does_not_come():
         stranger = world(2, "allreduce", 8, 1, where=f"tcp://127.0.0.1:{port}", ranks=[1], **short, **{**GIVEN, **others})
         refused.append((first, stranger, text))
     done = without_1.end()
-    check(re.search("rank 1 of 3 has not come within 8[.,]0 s", done.said[0]), f"rank 0 said {done.said[0]}")
+    check(re.search("rank 1 of 3 has not connected within 8[.,]0 s", done.said[0]), f"rank 0 said {done.said[0]}")
     check(all(code == 1 for code in done.codes.values()), f"ended with {done.codes}")
     done = without_0.end()
     check(re.search("rank 0 was not found within 8[.,]0 s", done.said[1]), f"rank 1 said {done.said[1]}")

@@ -82,9 +82,9 @@ static void test_refused(void)
     check_refused("kaldi-fbank,window=hamning", SPSH_E_NOT_FOUND, "did you mean 'hamming'");
     check_refused("kaldi-fbank,mel_count", SPSH_E_SYNTAX, "no field=value");
     check_refused("kaldi-fbank,,mel_count=3", SPSH_E_SYNTAX, "no field=value");
-    check_refused("kaldi-fbank,mel_count=", SPSH_E_SYNTAX, "no number");
-    check_refused("kaldi-fbank,mel_count=4x", SPSH_E_SYNTAX, "no number");
-    check_refused("kaldi-fbank,mel_count=4.5", SPSH_E_SYNTAX, "no whole number");
+    check_refused("kaldi-fbank,mel_count=", SPSH_E_SYNTAX, "not a number");
+    check_refused("kaldi-fbank,mel_count=4x", SPSH_E_SYNTAX, "not a number");
+    check_refused("kaldi-fbank,mel_count=4.5", SPSH_E_SYNTAX, "not a whole number");
     check_refused("kaldi-fbank,remove_dc=yes", SPSH_E_SYNTAX, "neither on nor off");
     check_refused("kaldi-fbank,mel_count=0", SPSH_E_INVALID_ARG, "not in 1 ... 1024");
     check_refused("kaldi-fbank,mel_count=4294967297", SPSH_E_INVALID_ARG, "not in 1 ... 1024");

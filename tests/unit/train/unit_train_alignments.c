@@ -167,10 +167,10 @@ static void test_refused(void)
         size_t size;
         const char *message;
     } cases[] = {
-        {"a 1 2\nb 1 x\n",         0,  "bad: line 2: a state is a whole number"        },
-        {"a 1 -2\n",               0,  "line 1: a state is a whole number"             },
-        {"a 1 2.5\n",              0,  "line 1: a state is a whole number"             },
-        {"a 1 2]\n",               0,  "line 1: a state is a whole number"             },
+        {"a 1 2\nb 1 x\n",         0,  "bad: line 2: a state is one whole number"      },
+        {"a 1 -2\n",               0,  "line 1: a state is one whole number"           },
+        {"a 1 2.5\n",              0,  "line 1: a state is one whole number"           },
+        {"a 1 2]\n",               0,  "line 1: a state is one whole number"           },
         {"\n\na 4194304\n",        0,  "line 3: a state is at most 4194303"            },
         {"a 99999999999999999999", 0,  "line 1: a state is at most 4194303"            },
         {"a 1\nb 2\na 1\n",        0,  "line 3: utterance 'a' has an alignment already"},

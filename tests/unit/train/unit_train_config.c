@@ -265,7 +265,7 @@ static const struct {
      "line 3: eval.beam_width: 4097 is not in 0 ... 4096"                                                                                                                  },
     {"data: {train: a, seed: 1.5}",                                                          NULL,                    SPSH_E_INVALID_ARG, "'1.5' is not a whole number"    },
     {"data: {train: a, seed: -1}",                                                           NULL,                    SPSH_E_INVALID_ARG, "is not a whole number"          },
-    {"data: {train: a, seed: 18446744073709551616}",                                         NULL,                    SPSH_E_INVALID_ARG, "is no whole"                    },
+    {"data: {train: a, seed: 18446744073709551616}",                                         NULL,                    SPSH_E_INVALID_ARG, "is not a whole"                 },
     {"data: {train: a, alpha: nan}",                                                         NULL,                    SPSH_E_INVALID_ARG, "'nan' is not a number"          },
     {"data: {train: a, alpha: 0x1p-1}",                                                      NULL,                    SPSH_E_INVALID_ARG, "is not a number"                },
     {"data: {train: a, alpha: 1e999}",                                                       NULL,                    SPSH_E_INVALID_ARG, "is not a number"                },

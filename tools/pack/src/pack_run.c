@@ -321,13 +321,13 @@ static spsh_status fail_empty(const spsh_pack_options *options, const spsh__pack
                        root, options->split_filter);
     else if (rows[most] == 0)
         rc = SPSH_FAIL(err, SPSH_E_NOT_FOUND,
-                       "%s: nothing to pack: the corpus has no rows (reports/rejects.jsonl says "
-                       "more)",
+                       "%s: nothing to pack: the corpus has no rows (see reports/rejects.jsonl)",
+
                        root);
     else
         rc = SPSH_FAIL(err, SPSH_E_NOT_FOUND,
                        "%s: nothing to pack: no utterance is left of %" PRIu64 " %s; %" PRIu64
-                       " %s %s%s (reports/rejects.jsonl says more)",
+                       " %s %s%s (see reports/rejects.jsonl)",
                        root, result->row_count, result->row_count == 1 ? "row" : "rows", rows[most],
                        rows[most] == 1 ? "is" : "are",
                        spsh__reject_reason_text((spsh_reject_reason)most), first);

@@ -75,7 +75,7 @@ static spsh_status fit(spsh__backend *b, spsh__rnn_choice *c, spsh_error *err)
         c->algorithm == SPSH__RNN_CUDNN || c->algorithm == SPSH__RNN_CUDNN_PERSISTENT;
     if (is_cudnn && b->is_deterministic)
         return SPSH_FAIL(err, SPSH_E_UNSUPPORTED,
-                         "its sums are not said to be the same from run to run");
+                         "its sums are not documented to be the same in every run");
     switch (c->algorithm) {
     case SPSH__RNN_PERSISTENT: return spsh__rnn_fit_persistent(spsh__rnn_of(b), c, kind, err);
     case SPSH__RNN_CUDNN_PERSISTENT: return spsh__rnn_fit_cudnn_persistent(b, c, err);

@@ -510,7 +510,7 @@ static spsh_status name_missing(const meeting *m, spsh_error *err)
             length += (size_t)snprintf(names + length, sizeof(names) - length, "%s%u",
                                        length == 0 ? "" : ", ", r);
     return SPSH_FAIL(err, SPSH_E_TIMEOUT,
-                     "rank %s of %u has not come within %.1f s; they look for rank 0 %s %.100s",
+                     "rank %s of %u has not connected within %.1f s; it looks for rank 0 %s %.100s",
                      names, m->launch->world_size, (double)m->o->deadline_ms / 1e3,
                      m->is_file_place ? "by" : "at", m->is_file_place ? m->path : m->host);
 }
@@ -863,8 +863,9 @@ static spsh_status give_table(const meeting *m, spsh_error *err)
     }
     for (uint32_t r = 1; rc == SPSH_OK && r < world; r++)
         if (!put(m, m->sockets[r], table, size))
-            rc = SPSH_FAIL(err, SPSH_E_TIMEOUT,
-                           "rank %u came, and has hung up while the others were waited for", r);
+            rc = SPSH_FAIL(
+                err, SPSH_E_TIMEOUT,
+                "rank %u connected, but closed the connection before all others connected", r);
     spsh__free(m->allocator, table);
     return rc;
 }
@@ -975,7 +976,7 @@ static spsh_status find_place(meeting *m, spsh_error *err)
         return SPSH_FAIL(err, SPSH_E_LIMIT, "the rendezvous' folder is too long");
     if (!m->is_file_place && m->host[0] == '\0')
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
-                         "the launcher says no MASTER_ADDR and MASTER_PORT: say where the "
+                         "the launcher sets no MASTER_ADDR and MASTER_PORT: set where the "
                          "processes meet");
     if (m->is_file_secret && !has_file)
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
@@ -1031,7 +1032,7 @@ spsh_status spsh__rendezvous_meet(const spsh__rendezvous_options *options,
         rc = meet(m, err);
     if (rc == SPSH_E_TIMEOUT && is_stopped(m))
         rc = SPSH_FAIL(err, SPSH_E_CANCELED,
-                       "stopped while rank %u of %u waited for the others; nothing was begun",
+                       "stopped while rank %u of %u waited for the others; nothing was started",
                        l->rank, l->world_size);
     for (uint32_t r = 0; rc != SPSH_OK && r < l->world_size; r++)
         hang_up(&sockets[r]);

@@ -368,7 +368,7 @@ static spsh_status set_number(const field *f, const char *text, void *to, const 
         if (!read_u64(text, &whole))
             return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "%s: '%.100s' is %s", where->text, text,
                              f->kind == FIELD_BOUND ? "neither any nor a whole number"
-                                                    : "no whole number");
+                                                    : "not a whole number");
         number = (double)whole;
     } else if (!read_double(text, &number)) {
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "%s: '%.100s' is not a number", where->text,
@@ -575,8 +575,8 @@ static spsh_status check_together(const reading *r, spsh_error *err)
         {!is_hybrid && c->alignments[0] != NULL,
          "data.alignments: only lstm-hybrid learns from alignments"},
         {!is_hybrid && c->model.outputs > 0,
-         "model.outputs: only lstm-hybrid has it; elsewhere the vocabulary says how many symbols "
-         "there are"},
+         "model.outputs: only lstm-hybrid has it; for other models the vocabulary determines the "
+         "number of symbols"},
         {!is_hybrid && c->model.chunk_frames > 0,
          "model.chunk_frames: only lstm-hybrid learns from chunks"},
         {c->model.outputs == 1, "model.outputs is 1: at least 2 states, or 0"},

@@ -71,7 +71,7 @@ spsh_status spsh_vocabulary_make(const spsh_vocabulary_options *options, char **
         return rc;
     if (config->vocabulary[0] == '\0')
         rc = SPSH_FAIL(err, SPSH_E_INVALID_ARG,
-                       "%s: names no vocabulary: 'vocabulary: FILE' says where it is to be",
+                       "%s: names no vocabulary: set 'vocabulary: FILE' to the file to write",
                        known.config_path);
     if (rc == SPSH_OK)
         rc = make(&known, config, &vocabulary, err);

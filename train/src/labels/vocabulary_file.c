@@ -110,7 +110,7 @@ spsh_status spsh__vocabulary_kind(const char *name, bool *ret_has_pieces, spsh_e
     return *ret_has_pieces || strcmp(name, "characters") == 0
                ? SPSH_OK
                : SPSH_FAIL(err, SPSH_E_NOT_FOUND,
-                           "there is no kind '%.100s' of vocabulary, but characters and pieces",
+                           "there is no vocabulary of kind '%.100s', only characters and pieces",
                            name);
 }
 

@@ -327,7 +327,7 @@ static spsh_status take_counters(spsh__run *r, spsh_error *err)
         spsh__feed_next_hash(r->feed, r->saving.cursor, r->saving.cursor_size, &hash, err);
     if (rc == SPSH_OK && hash != c->next_batch_hash)
         return SPSH_FAIL(err, SPSH_E_MISMATCH,
-                         "%s: the batch that would come next is not the one that was next when the "
+                         "%s: the next batch is not the one that was next when the "
                          "checkpoint was written: by another version of the program?",
                          r->o->run);
     return rc;

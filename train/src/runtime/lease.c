@@ -100,7 +100,7 @@ static spsh_status serve(void *user, const spsh__message *m, spsh_error *err)
     if (l->server != NULL)
         return spsh__lease_server_serve(l->server, m, err);
     return SPSH_FAIL(err, SPSH_E_MISMATCH,
-                     "learner %" PRIu32 " was asked for leases, which rank 0 gives",
+                     "learner %" PRIu32 " received a request for leases, which only rank 0 answers",
                      l->runtime->rank);
 }
 
@@ -187,7 +187,7 @@ spsh_status spsh__leases_take(spsh__leases *l, bool may_wait, spsh__lease *ret_l
         }
         if (t.has_none_to_come)
             return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
-                             "no lease is to come before one that was taken is acknowledged");
+                             "no lease can arrive until a taken lease is acknowledged");
         const spsh__mark mark = {MARK_TAKE, 1, t.round};
         rc = l->runtime->ops->wait_fn(l->runtime, &mark, has_answer, l, 0, err);
         if (rc != SPSH_OK)
@@ -218,7 +218,7 @@ spsh_status spsh__leases_acknowledge(spsh__leases *l, const spsh__lease_done *do
     leave(l);
     if (!is_ours)
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
-                         "lease %" PRIu64 " is none that this learner has taken", done->number);
+                         "lease %" PRIu64 " is not one that this learner has taken", done->number);
     spsh__store_u64le(bytes, done->samples);
     for (uint32_t i = 0; i < done->row_count; i++)
         spsh__store_u64le(bytes + SPSH__LEASE_ROW_BYTES + (size_t)8 * i,

@@ -141,9 +141,8 @@ static void describe_none(spsh__explain_facts *f, const spsh__match *m)
             continue;
         check->decides = true;
         describe(f,
-                 "No copy: where the two come closest, %s is %.3g%s%s, and %s %.3g is asked for. "
-                 "Nothing "
-                 "further was looked at.",
+                 "Not a copy: where the two agree best, %s is %.3g%s%s, but %s %.3g is required. "
+                 "Nothing further was checked.",
                  check->what, check->found, check->unit[0] == '\0' ? "" : " ", check->unit,
                  check->is_at_most ? "at most" : "at least", check->limit);
         return;
@@ -159,8 +158,8 @@ static void describe_reread(spsh__explain_facts *f, const spsh__match *m)
     f->checks[5].decides = !f->checks[5].is_passed;
     describe(
         f,
-        "Not a copy: for %.2f s the fingerprints come close (bit error rate %.3f, at most %.2f is "
-        "allowed), as they do where a voice says the same words or sounds again, but the waveforms "
+        "Not a copy: for %.2f s the fingerprints agree (bit error rate %.3f, at most %.2f is "
+        "allowed), as they do if a voice repeats the same words or sounds, but the waveforms "
         "do not agree: correlation %.3f and whitened %.3f, where %.2f and %.2f are needed for so "
         "much speech.",
         m->active_s, m->ber, ber_limit(m->active_s), wave->found, f->checks[5].found, wave->limit,

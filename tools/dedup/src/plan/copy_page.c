@@ -460,8 +460,8 @@ static void draw_limits(spsh__copy_page *page)
               100 * l->coverage_min);
     limit_row(
         page, "drift",
-        "told and undone from %.0f ppm on, tried up to %.0f ppm; a block of 200 ms agrees from "
-        "%.3g",
+        "reported and compensated from %.0f ppm, tried up to %.0f ppm; a block of 200 ms agrees "
+        "from %.3g",
         l->slope_min_ppm, l->speed_max_ppm, l->ncc_block);
     limit_row(page, "probable copy",
               "from %.3g s: bit error rate at most %.3g and envelope at least %.3g; from %.3g s: "
@@ -486,7 +486,7 @@ static void draw_counts(spsh__copy_page *page)
         {"utterances",                                  spsh__print_set_count(page->facts->set)      },
         {"fingerprints",                                spsh__print_set_print_count(page->facts->set)},
         {"keys compared",                               c->join.key_count                            },
-        {"candidate pairs, alike somewhere",            c->join.candidate_count                      },
+        {"candidate pairs, similar somewhere",          c->join.candidate_count                      },
         {"candidates whose fingerprints were compared", c->judge.judged_count                        },
         {"of them, listened to",                        c->judge.decoded_count                       },
         {"pairs of fingerprint frames compared",        c->judge.frame_pairs                         },
@@ -510,14 +510,14 @@ static void draw_bound(spsh__copy_page *page)
     spsh__html_format(
         page->out,
         "<h3>False links</h3><p>The limits were tried on about %s pairs of recordings (other "
-        "sentences of one voice, the same words said again, prompts cut out of one session, "
-        "noises), 790 million pairs of one-second windows: nothing was called a copy that is none. "
+        "sentences of one voice, the same words spoken again, prompts cut from one session, "
+        "noises), 790 million pairs of one-second windows: none of them was called a copy. "
         "With 95&#160;%% confidence fewer than 1 in %s of such pairs would be",
         SPSH_SHOW_COUNT(CALIBRATION_PAIRS), SPSH_SHOW_COUNT(one_in));
     spsh__html_format(page->out, "; of the %s pairs listened to here, fewer than %s.",
                       SPSH_SHOW_COUNT(heard), SPSH_SHOW_COUNT(heard / one_in + 1));
     spsh__builder_append_text(
-        page->out, " Candidates are more alike than pairs drawn at random, and the trial "
+        page->out, " Candidates are more similar than pairs drawn at random, and the trial "
                    "had some 300 voices, so this is a direction, not a promise: look at the "
                    "pictures of the weakest pairs. Exact tiers rest on digests of 128 bits.</p>\n");
 }
@@ -529,7 +529,7 @@ static void draw_blind_spots(spsh__copy_page *page)
         const char *text;
     } spots[] = {
         {"exact", "everything but equal bytes and samples: copies that were encoded, resampled or "
-                  "filtered again were not looked for"                       },
+                  "filtered again were not searched for"                     },
         {"mild",  "strong codecs (GSM, Opus below 16 kbit/s), reverberation and noise: two such "
                  "copies share few keys, and --search deep finds more of them"},
         {"deep",  "strong codecs (GSM, Opus below 16 kbit/s), reverberation and noise: two such "
@@ -540,7 +540,7 @@ static void draw_blind_spots(spsh__copy_page *page)
         {NULL,    "another pitch, and another speed beyond a drift of 1.5 % (where the speed grid is "
                "on: beyond the usual speeds)"                                   },
         {NULL,    "parametric and neural codecs, and voices under music or other speech as loud as "
-               "they: told as probable_copy at best, and never dropped"         },
+               "they: reported as probable_copy at best, and never dropped"     },
         {NULL,    "audio that does not decode here: unknown, not unique"                      },
     };
     const bool is_exact = strcmp(page->facts->mode, "exact") == 0;

@@ -567,7 +567,7 @@ spsh_status spsh__plan_scan_next(spsh__plan_scan *scan, spsh_bytes *ret_bytes,
         if (rc != SPSH_OK)
             return rc;
         if (!spsh__item_read(*ret_bytes, ret_item, &sequence))
-            return SPSH_FAIL(err, SPSH_E_CORRUPT, "an item came damaged out of the sort");
+            return SPSH_FAIL(err, SPSH_E_CORRUPT, "an item was damaged while it was sorted");
         if (scan->duplicate_count == 0 ||
             bsearch(&sequence, scan->duplicates, scan->duplicate_count, sizeof(uint64_t),
                     spsh__compare_u64) == NULL)
