@@ -80,8 +80,8 @@ static void test_refused(void)
     check_refused("", SPSH_E_NOT_FOUND, "unknown preset");
     check_refused("kaldi-fbank,mel_cuont=3", SPSH_E_NOT_FOUND, "did you mean 'mel_count'");
     check_refused("kaldi-fbank,window=hamning", SPSH_E_NOT_FOUND, "did you mean 'hamming'");
-    check_refused("kaldi-fbank,mel_count", SPSH_E_SYNTAX, "no field=value");
-    check_refused("kaldi-fbank,,mel_count=3", SPSH_E_SYNTAX, "no field=value");
+    check_refused("kaldi-fbank,mel_count", SPSH_E_SYNTAX, "not field=value");
+    check_refused("kaldi-fbank,,mel_count=3", SPSH_E_SYNTAX, "not field=value");
     check_refused("kaldi-fbank,mel_count=", SPSH_E_SYNTAX, "not a number");
     check_refused("kaldi-fbank,mel_count=4x", SPSH_E_SYNTAX, "not a number");
     check_refused("kaldi-fbank,mel_count=4.5", SPSH_E_SYNTAX, "not a whole number");
