@@ -322,7 +322,6 @@ static spsh_status fail_empty(const spsh_pack_options *options, const spsh__pack
     else if (rows[most] == 0)
         rc = SPSH_FAIL(err, SPSH_E_NOT_FOUND,
                        "%s: nothing to pack: the corpus has no rows (see reports/rejects.jsonl)",
-
                        root);
     else
         rc = SPSH_FAIL(err, SPSH_E_NOT_FOUND,
