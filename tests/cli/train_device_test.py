@@ -63,11 +63,11 @@ def test_without_a_device(work):
     check(not (work / "none/checkpoints").exists(), "nothing was begun")
     done = train(work, "without", "none", "train.precision=bf16")
     equal(done.returncode, 1, f"status: {done.stderr}")
-    check("train.precision is bf16, which backend cpu does not have, but cuda; no GPU: " in done.stderr,
+    check("train.precision is bf16, which backend cpu does not support, but cuda does; no GPU: " in done.stderr,
           f"the reason: {done.stderr}")
     done = train(work, "without", "cpu", "train.backend=auto", "train.epochs=1")
     equal(done.returncode, 0, f"status: {done.stderr}")
-    check("computes on cpu, as there is no GPU" in done.stderr, f"what it computes on: {done.stderr}")
+    check("computes on cpu, because there is no GPU" in done.stderr, f"what it computes on: {done.stderr}")
     # A machine without a GPU needs no plug-in, and no reader of its messages should look for one.
     has_gpu = any(pathlib.Path(name).exists() for name in
                   ("/dev/nvidiactl", "/proc/driver/nvidia/version", "/dev/dxg", "/dev/nvhost-gpu"))
@@ -81,16 +81,16 @@ def test_without_a_device(work):
 
 
 def test_wrong_settings(work):
-    devices = "train.device is 99, but there are 2 devices, from 0 on"
+    devices = "train.device is 99, but there are 2 devices, counted from 0"
     for settings, reason in (
-            (["train.precision=fp8"], "train.precision: there is no 'fp8'; there are auto, fp32, tf32, bf16, fp16"),
-            (["train.device=-1"], "train.device: '-1' is neither auto nor the number of a device"),
-            (["train.device=1x"], "train.device: '1x' is neither auto nor the number of a device"),
+            (["train.precision=fp8"], "train.precision: unknown value 'fp8'; expected one of auto, fp32, tf32, bf16, fp16"),
+            (["train.device=-1"], "train.device: '-1' is not auto or a device number"),
+            (["train.device=1x"], "train.device: '1x' is not auto or a device number"),
             (["train.backend=cuda", "train.device=99"], devices),
             (["train.backend=auto", "train.device=99"], devices),
             (["train.backend=cpu", "train.precision=fp16"], "train.precision is fp16, which backend cpu does not have"),
-            (["train.rnn=fast"], "train.rnn: there is no 'fast'; there are auto, persistent"),
-            (["data.decode=gpu"], "data.decode: there is no 'gpu'; there are host, device")):
+            (["train.rnn=fast"], "train.rnn: unknown value 'fast'; expected one of auto, persistent"),
+            (["data.decode=gpu"], "data.decode: unknown value 'gpu'; expected one of host, device")):
         for words in (["-o", "wrong"], ["--estimate"]):
             done = run(work, "with", "train", "tiny.yaml", *words, *TINY, *settings)
             equal(done.returncode, 1, f"status of {settings}: {done.stderr}")
@@ -106,11 +106,11 @@ def test_train_and_go_on(work):
     equal(done.returncode, 0, f"train: {done.stderr}")
     check("weights on cuda;" in done.stderr, f"the backend: {done.stderr}")
     check("computes on cuda, device 0 of 2 (twin 0), bf16; not deterministic" in done.stderr, f"what on: {done.stderr}")
-    told = re.search(r"graphs on the device: \d+ of \d+ parts of steps .*; \d+ were kept, 0 could", done.stderr)
+    told = re.search(r"CUDA graphs: \d+ of \d+ segments of steps .*; \d+ were captured, 0 could", done.stderr)
     check(told is not None, f"graphs: {done.stderr}")
     done = train(work, "with", "run", "train.precision=fp16", "--resume", "auto")
     equal(done.returncode, 0, f"train --resume auto: {done.stderr}")
-    check(re.search(r"resuming with train.precision: fp16; it was bf16", done.stderr) is not None,
+    check(re.search(r"resuming with train.precision: fp16; before, it was bf16", done.stderr) is not None,
           f"what changed: {done.stderr}")
     lines = [json.loads(line) for line in (work / "run/metrics.jsonl").read_text(encoding="utf-8").splitlines()]
     equal([line["backend"] for line in lines if line["kind"] == "start"], ["cuda", "cuda"], "backends")

@@ -215,7 +215,7 @@ def test_failures(corpus):
             (["data.noises=[none.spsh]"], "none.spsh"),
             (["vocabulary=none.yaml"], "none.yaml"),
             (["vocabulary="], "--make-vocab"),
-            (["vocabulary=foreign.yaml"], "no symbol of the vocabulary is in any of 29 transcripts"),
+            (["vocabulary=foreign.yaml"], "none of 29 transcripts has a symbol of the vocabulary"),
             (["train.rat=1"], "did you mean 'train.rate'"),
             (["data.utterance_seconds_min=4.9"], "no utterance passes"),
             (["data.max_padded_seconds=0.1"], ""),

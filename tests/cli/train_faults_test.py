@@ -85,7 +85,7 @@ def test_a_killed_process(work):
 
 
 def test_what_is_wrong_is_named(work):
-    for more, told in ((("--slow", "5:10x"), "no rank 5 of 2"), (("--link", "fast"), "'fast'"),
+    for more, told in ((("--slow", "5:10x"), "rank 5 does not exist"), (("--link", "fast"), "'fast'"),
                        (("--kill", "1"), "'1'"), (("--freeze", "0:3"), "'0:3'")):
         codes, said = train(work, "wrong" + more[0], *more)
         check(codes[0] == 1 and told in said[0], f"{more}: {codes} {said}")
@@ -131,9 +131,9 @@ def test_who_cannot_be_lost(work):
     equal(codes, [-9, 70, 70], f"rank 0: {said}")
     codes, said = train(work, "end", "--kill", "1:4", *SHRINK[1:], *random, world=3, comm="tcp")
     equal(codes, [70, -9, 70], f"without shrink: {said}")
-    for more, comm, told in (([], "tcp", "with allreduce all need each other"),
-                             (["train.strategy=ps-async"], "tcp", "train.servers: 1"),
-                             ([*random, "--link", "1ms+1Gbit"], "tcp", "without link")):
+    for more, comm, told in (([], "tcp", "with allreduce a lost process ends the run"),
+                             (["train.strategy=ps-async"], "tcp", "set train.servers to 1"),
+                             ([*random, "--link", "1ms+1Gbit"], "tcp", "no link option")):
         codes, said = train(work, "refused", *SHRINK, *more, comm=comm)
         check(0 not in codes and told in said[0] + said[1], f"{more}: {codes} {said}")
 

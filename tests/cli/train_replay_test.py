@@ -145,13 +145,13 @@ def test_records_that_are_none(work):
         config = work / "bad/record/config.yaml"
         config.write_text(config.read_text(encoding="utf-8").replace("seed: 1", "seed: 2"), encoding="utf-8")
 
-    for spoil, said in ((cut, "learner-00001.marks: ends before the run does"),
-                        (lambda: marks.write_bytes(marks.read_bytes()[:20]), "ends in its head"),
-                        (change, "a block is not what was written"),
+    for spoil, said in ((cut, "learner-00001.marks: the record ends before the run"),
+                        (lambda: marks.write_bytes(marks.read_bytes()[:20]), "the file ends inside its header"),
+                        (change, "the checksum of a block is wrong"),
                         (marks.unlink, "learner-00001.marks: cannot open"),
                         (lambda: shutil.copy(marks.with_name("learner-00000.marks"), marks), "is of learner 0 of 3"),
-                        (change_config, "another configuration, vocabulary or number of utterances"),
-                        (lambda: shutil.rmtree(marks.parent), "no record is there")):
+                        (change_config, "another configuration, vocabulary, or number of utterances"),
+                        (lambda: shutil.rmtree(marks.parent), "no record found")):
         shutil.copytree(work / "whole/record", work / "bad/record")
         spoil()
         done = replay(work, "bad", "again")
@@ -162,26 +162,26 @@ def test_records_that_are_none(work):
 
 
 def test_what_cannot_be_is_said(work):
-    for words, said in ((("tiny.yaml", "-o", "x", "--record"), "nothing to record"),
-                        (("tiny.yaml", "-o", "x", "--record", "train.strategy=hogwild"), "in no record"),
+    for words, said in ((("tiny.yaml", "-o", "x", "--record"), "needs no record"),
+                        (("tiny.yaml", "-o", "x", "--record", "train.strategy=hogwild"), "cannot be recorded"),
                         (("tiny.yaml", "-o", "x", "--record", "--resume", "auto", "train.strategy=ps-async"),
-                         "begins with its run"),
-                        (("tiny.yaml", "-o", "x", "--record", "train.strategy=ps-async", "train.on_lost=shrink"), "all live"),
+                         "must begin with its run"),
+                        (("tiny.yaml", "-o", "x", "--record", "train.strategy=ps-async", "train.on_lost=shrink"), "a record needs all processes"),
                         (("tiny.yaml", "-o", "x", "--record", "--simulate", "learners=2,step=1s"), "needs no record"),
                         (("tiny.yaml", "-o", "x", "--simulate", "learners=2,step=1s", "train.strategy=ps-async",
-                          "train.servers=1", "train.on_lost=shrink"), "ends with a learner"),
+                          "train.servers=1", "train.on_lost=shrink"), "a simulated run ends if a learner"),
                         (("tiny.yaml", "--estimate", "--record"), "this command starts none"),
                         (("--simulate", "learners=2,step=1s", "--replay", "whole"), "this command starts none"),
-                        (("-o", "x", "--replay", "whole", "--slow", "0:2x"), "is in its record"),
+                        (("-o", "x", "--replay", "whole", "--slow", "0:2x"), "are in the record"),
                         (("tiny.yaml", "-o", "x", "--replay", "whole"), "recorded run's configuration"),
                         (("-o", "x", "--replay", "whole", "train.rate=1"), "recorded run's configuration"),
-                        (("tiny.yaml", "-o", "x", "--simulate", "learners=2,step=1s", "--kill", "1:2"), "cluster's")):
+                        (("tiny.yaml", "-o", "x", "--simulate", "learners=2,step=1s", "--kill", "1:2"), "set them in simulate")):
         done = run("train", *words, cwd=work)
         check(done.returncode != 0 and said in done.stderr, f"{words}: said {done.stderr}")
         check(not (work / "x").exists(), f"{words}: leaves nothing")
     done = subprocess.run([COMMAND, "train", "-o", "x", "--replay", "whole"], capture_output=True, encoding="utf-8", cwd=work,
                           env={**environment, "RANK": "1", "WORLD_SIZE": "2", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "2"})
-    check(done.returncode == 1 and "a replay is one process" in done.stderr, f"two processes: {done.returncode} {done.stderr}")
+    check(done.returncode == 1 and "a replay takes one process" in done.stderr, f"two processes: {done.returncode} {done.stderr}")
 
 
 os.environ.pop("RANK", None)

@@ -54,7 +54,7 @@ def test_a_step_that_was_measured(work):
 
 
 def test_what_is_wrong_is_named(work):
-    for words, told in (("learners=2,slow=3:10x,step=1ms,weights=1M", "no learner 3 of 2"),
+    for words, told in (("learners=2,slow=3:10x,step=1ms,weights=1M", "learner 3 does not exist: with 2 learners"),
                         ("learners=2,step=1ms", "weights="), ("learners=2,weights=1M", "step="),
                         (f"learners=2,weights=1M,step={work}/none", "metrics.jsonl"),
                         ("learners=2,step=1ms,weights=1M,strategy=best", "'best'")):

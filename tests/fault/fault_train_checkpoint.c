@@ -286,7 +286,7 @@ static void test_all_are_damaged(void)
     test_file_write(at("pair/checkpoints/000001-000000000100.spsh"), data, 8192);
     CHECK_I64(spsh__checkpoint_open(at("pair"), NULL, hear, &h, &file, &c, &err), SPSH_E_CORRUPT);
     CHECK_I64(h.count, 2);
-    CHECK(strstr(err.message, "none of 2 checkpoints") != NULL);
+    CHECK(strstr(err.message, "none of the 2 checkpoints") != NULL);
     CHECK(strstr(err.message, "000002-000000000200.spsh") != NULL);
     CHECK(file == NULL);
     free(data);

@@ -264,9 +264,9 @@ static void test_full_for_a_while(void)
     const spsh_io io = io_while_room();
     kit_run run = {.folder = "full", .io = &io, .step_fn = full_for_steps, .overrides = {OFTEN}};
     CHECK_I64(train_kit_run(&run), SPSH_OK);
-    CHECK(count_of(run.log, "a checkpoint was not written, those before are there") >= 1);
-    CHECK_U64(count_of(run.log, "metrics are not written"), 1);
-    CHECK_U64(count_of(run.log, "metrics are written again"), 1);
+    CHECK(count_of(run.log, "cannot write a checkpoint: ") >= 1);
+    CHECK_U64(count_of(run.log, "cannot write metrics: "), 1);
+    CHECK_U64(count_of(run.log, "metrics can be written again"), 1);
     check_same("full");
 }
 
@@ -339,7 +339,7 @@ static void test_damaged_checkpoints(void)
     damage("damaged", newest);
     run = (kit_run){.folder = "damaged", .resume = true, .stop_at = 1, .overrides = {OFTEN}};
     CHECK_I64(train_kit_run(&run), SPSH_E_CANCELED);
-    CHECK_U64(count_of(run.log, "passed over"), 1);
+    CHECK_U64(count_of(run.log, "skipping a checkpoint"), 1);
     char name[64];
     (void)snprintf(name, sizeof(name), "%.*s", (int)strcspn(newest, "\n"), newest);
     CHECK(strstr(run.log, name) != NULL);
@@ -351,7 +351,7 @@ static void test_damaged_checkpoints(void)
     for (const char *one = before; *one != '\0'; one = strchr(one, '\n') + 1)
         damage("damaged", one);
     run = (kit_run){.folder = "damaged", .resume = true};
-    check_says(&run, train_kit_run(&run), SPSH_E_CORRUPT, "is good; the newest:");
+    check_says(&run, train_kit_run(&run), SPSH_E_CORRUPT, "can be used; the newest:");
     list_checkpoints("damaged", after, sizeof(after));
     CHECK_STR(after, before);
 }
@@ -427,7 +427,7 @@ static void test_nothing_but_such_batches(void)
         .folder = "nans", .overrides = {"train.epochs=100", "data.dev=[]"}
     };
     served = (struct served){.nan_first = 20, .nan_end = UINT64_MAX};
-    check_says(&run, train_kit_run(&run), SPSH_E_LIMIT, "100 steps one after the other");
+    check_says(&run, train_kit_run(&run), SPSH_E_LIMIT, "100 steps in a row");
     served = (struct served){0};
 }
 
@@ -439,7 +439,7 @@ static void test_a_rate_that_is_too_high(void)
         .overrides = {"train.rate=1000", "train.optimiser=sgd", "train.clip=0", "train.epochs=100",
                       "data.dev=[]"}
     };
-    check_says(&run, train_kit_run(&run), SPSH_E_LIMIT, "a lower rate or clipping may help");
+    check_says(&run, train_kit_run(&run), SPSH_E_LIMIT, "lower the learning rate");
 }
 
 /* ---- what cannot be learnt from ---- */
@@ -460,7 +460,7 @@ static void test_utterances_that_teach_nothing(void)
     CHECK(infeasible > 0 && text > 0 && frames > 0);
     (void)snprintf(want, sizeof(want),
                    "%.0f of %d utterances are not trained on: %.0f have too few frames for their "
-                   "text, %.0f no symbol of the vocabulary in it, %.0f no frames",
+                   "transcript, %.0f have no symbol of the vocabulary in it, %.0f have no frames",
                    infeasible + text + frames, (int)TALK_UTTERANCES, infeasible, text, frames);
     if (strstr(run.log, want) == NULL)
         fprintf(stderr, "    said \"%s\", want %s\n", run.log, want);
@@ -478,7 +478,7 @@ static void test_an_epoch_that_teaches_nothing(void)
     (void)snprintf(vocabulary, sizeof(vocabulary), "vocabulary=%s", at("strange"));
     kit_run run = {.folder = "strange-run", .overrides = {vocabulary}};
     check_says(&run, train_kit_run(&run), SPSH_E_NOT_FOUND,
-               "epoch 1: none of its 96 utterances can be learnt from");
+               "epoch 1: nothing to train on in its 96 utterances");
 }
 
 /* ---- other settings ---- */
@@ -514,8 +514,8 @@ static void test_other_settings(void)
     };
     CHECK_I64(train_kit_run(&run), SPSH_OK);
     CHECK_U64(run.result.epochs, 3);
-    CHECK(strstr(run.log, "resuming with train.rate: 0.002; it was 0.001") != NULL);
-    CHECK(strstr(run.log, "resuming with train.epochs: 3; it was 2") != NULL);
+    CHECK(strstr(run.log, "resuming with train.rate: 0.002; before, it was 0.001") != NULL);
+    CHECK(strstr(run.log, "resuming with train.epochs: 3; before, it was 2") != NULL);
     CHECK(strstr(run.log, "resuming with train.strategy: ") != NULL);
     CHECK_U64(count_of(run.log, "resuming with"), 3);
     CHECK(train_kit_weights("other") != whole_weights);
@@ -541,7 +541,7 @@ static void test_another_vocabulary(void)
     CHECK_I64(train_kit_run(&run), SPSH_E_CANCELED); /* the run has its own */
     test_file_write_text(at("letters"), "kind: characters\nprofile: lower-1\nsymbols: [\"q\"]\n");
     run = (kit_run){.folder = "words", .resume = true};
-    check_says(&run, train_kit_run(&run), SPSH_E_MISMATCH, "is another vocabulary than");
+    check_says(&run, train_kit_run(&run), SPSH_E_MISMATCH, "the vocabulary differs from");
     REQUIRE(rename(at("letters.old"), at("letters")) == 0);
     run = (kit_run){.folder = "words", .resume = true};
     CHECK_I64(train_kit_run(&run), SPSH_OK);
@@ -589,7 +589,7 @@ static void test_folders_that_are_none(void)
 {
     test_file_write_text(at("file"), "");
     kit_run run = {.folder = "file"};
-    check_says(&run, train_kit_run(&run), SPSH_E_EXISTS, "file: exists and is not a directory");
+    check_says(&run, train_kit_run(&run), SPSH_E_EXISTS, "file: not a folder");
     run = (kit_run){.folder = "file/run"};
     check_says(&run, train_kit_run(&run), SPSH_E_IO, "file/run");
     run = (kit_run){.folder = "missing/run"};
@@ -619,7 +619,7 @@ static void test_another_next_batch(void)
     spsh__checkpoint_writer_close(writer);
     spsh__checkpoint_close(file);
     kit_run run = {.folder = "next", .resume = true};
-    check_says(&run, train_kit_run(&run), SPSH_E_MISMATCH, "the batch that would come next");
+    check_says(&run, train_kit_run(&run), SPSH_E_MISMATCH, "the next batch is not");
 }
 
 /* ---- stopping ---- */

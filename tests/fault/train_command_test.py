@@ -53,7 +53,7 @@ def signalled(run, numbers):
     """In the middle of a step, which takes seconds."""
     process = start(run, "model.hidden=600", "model.layers=5", "data.max_padded_seconds=60", "train.accumulate=8",
                     "data.dev=[]", FOR_EVER)
-    check(process.read_until("utterances an epoch"), f"began: {process.output}")
+    check(process.read_until("utterances per epoch"), f"began: {process.output}")
     for number in numbers:
         process.signal(number)
         while process.popen.poll() is None and is_pending(process.popen.pid, number):
@@ -96,7 +96,7 @@ def test_a_full_disk():
     process = start(run, FOR_EVER, "train.checkpoint_every_s=0.05")
     check(process.read_until("epoch 1: "), f"began: {process.output}")
     fill(disk)
-    check(process.read_until("a checkpoint was not written"), f"full: {process.output}")
+    check(process.read_until("cannot write a checkpoint"), f"full: {process.output}")
     (disk / "filler").unlink()
     before = set(checkpoints(run))
     for _ in range(3):  # epochs, each with a save

@@ -117,7 +117,7 @@ static void test_late(void)
         const char *text;
     } cases[] = {
         {"hang:0:2",  SPSH_E_TIMEOUT,
-         "no rank is missing: step 7, bucket 1, a device or what connects them hangs, waited for "
+         "no rank is missing: step 7, bucket 1; a device or the network hangs, waited for "
          "1."                                                                },
         {"error:0:2", SPSH_E_IO,      "step 7, bucket 1, rank 0 of 1: NCCL: "},
     };
@@ -137,7 +137,7 @@ static void test_late(void)
         CHECK(rc == cases[i].want && comm->has_failed);
         CHECK(strstr(err.message, cases[i].text) != NULL);
         CHECK(spsh__collectives_start(c, &sum, "bucket 2", &err) == SPSH_E_TIMEOUT);
-        CHECK(strstr(err.message, "given up before, in bucket 1") != NULL);
+        CHECK(strstr(err.message, "stopped after an earlier failure, in bucket 1") != NULL);
         backend->ops->read_f32_fn(backend, got, arena, COUNT); /* waits for the device */
         CHECK(backend->ops->status_fn(backend, NULL) == SPSH_OK);
         backend->ops->free_fn(backend, arena);
@@ -153,12 +153,12 @@ static void test_not_there(void)
     spsh_error err = SPSH_ERROR_INIT;
     REQUIRE(setenv("TWIN_NCCL", "/none/of/it", 1) == 0 && open_all());
     CHECK(spsh__collectives_open(comm, backend, &step, &c, &err) == SPSH_E_UNSUPPORTED);
-    CHECK(strstr(err.message, "NCCL is not there") != NULL && !comm->has_failed);
+    CHECK(strstr(err.message, "cannot load NCCL") != NULL && !comm->has_failed);
     close_all(c);
     REQUIRE(setenv("TWIN_NCCL", shim, 1) == 0 && setenv("NCCL_SHIM", "absent:0", 1) == 0);
     REQUIRE(open_all());
     CHECK(spsh__collectives_open(comm, backend, &step, &c, &err) == SPSH_E_TIMEOUT);
-    CHECK(strstr(err.message, "joining the others over NCCL") != NULL);
+    CHECK(strstr(err.message, "connecting the ranks over NCCL") != NULL);
     close_all(c);
     REQUIRE(unsetenv("NCCL_SHIM") == 0);
 }

@@ -69,7 +69,7 @@ def test_nccl():
         for strategy in ["allreduce", "partitioned"]:
             done = train(count, strategy, f"train.strategy={strategy}", "train.exchange=nccl",
                          NCCL_SHIM=f"slow:{count - 1}:20")
-            check("gradients are summed by NCCL" in done.output, f"said {done.output}")
+            check("gradients are summed on the devices by NCCL" in done.output, f"said {done.output}")
             near(steps(strategy), steps("one"), f"{strategy} on {count}")
         equal(weights("partitioned"), weights("allreduce"), f"strategies on {count}")
         remove("allreduce", "partitioned")
@@ -122,9 +122,9 @@ def test_overflow():
 
 def test_which_exchange():
     """Without NCCL, or with a device for two ranks, the host does it, or says why not."""
-    for more, text in [({"TWIN_NCCL": "/none/of/it"}, "NCCL is not there"), ({"TWIN_DEVICE_KEY": 7}, "the same GPU")]:
+    for more, text in [({"TWIN_NCCL": "/none/of/it"}, "cannot load NCCL"), ({"TWIN_DEVICE_KEY": 7}, "share a GPU")]:
         done = train(2, "some", *SHORT, **more)
-        check("gradients go through the host: " in done.output and text in done.output, f"said {done.output}")
+        check("gradients are exchanged through the host: " in done.output and text in done.output, f"said {done.output}")
         remove("some")
         done = train(2, "some", "train.exchange=nccl", *SHORT, want=1, **more)
         check(text in done.output, f"said {done.output}")

@@ -55,8 +55,8 @@ def test_one_is_lost():
 
 
 def test_wrong_stages():
-    for words, text in ((["train.stages=[1,2]"], "2 cuts make 3 stages, but there are 2 processes"),
-                        (["train.stages=[9]"], "cut 1 before block 9"), (["train.stages=[x]"], "'x' is not a number")):
+    for words, text in ((["train.stages=[1,2]"], "2 cuts give 3 stages, but there are 2 processes"),
+                        (["train.stages=[9]"], "cut 1 is at block 9"), (["train.stages=[x]"], "'x' is not a block number")):
         done = train(2, "wrong", STAGES, *words, want=1)
         check(text in done.output, f"said {done.output}")
         remove("wrong")

@@ -143,7 +143,7 @@ def test_several_batches_an_update():
 
 def test_wrong_options():
     done = train(3, "wrong", *words_of("hierarchical"), "data.virtual_world=3", want=1)
-    check("3 ranks are not nodes of 2 each" in done.output, f"said {done.output}")
+    check("3 processes cannot form nodes of 2 each" in done.output, f"said {done.output}")
     remove("wrong")
 
 

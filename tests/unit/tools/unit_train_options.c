@@ -46,11 +46,15 @@ static const struct {
     size_t size_bytes;
     const char *missing; /* message if a required option is missing */
 } calls[] = {
-    {call_train,      sizeof(spsh_train_options),          "a run needs a folder"              },
-    {call_evaluate,   sizeof(spsh_evaluate_options),       "an evaluation needs a checkpoint"  },
-    {call_vocabulary, sizeof(spsh_vocabulary_options),     "a vocabulary needs a configuration"},
-    {call_estimate,   sizeof(spsh_train_estimate_options), "an estimate needs a configuration" },
-    {call_recogniser, sizeof(spsh_recogniser_options),     "a recogniser needs a checkpoint"   },
+    {call_train,      sizeof(spsh_train_options),          "run is NULL: a run needs a folder"},
+    {call_evaluate,   sizeof(spsh_evaluate_options),
+     "checkpoint is NULL: an evaluation needs a checkpoint"                                   },
+    {call_vocabulary, sizeof(spsh_vocabulary_options),
+     "config_path is NULL: a vocabulary needs a configuration"                                },
+    {call_estimate,   sizeof(spsh_train_estimate_options),
+     "config_path is NULL: an estimate needs a configuration"                                 },
+    {call_recogniser, sizeof(spsh_recogniser_options),
+     "checkpoint is NULL: a recogniser needs a checkpoint"                                    },
 };
 
 static void check_call(size_t i, size_t struct_size, uint8_t behind, const char *message)
@@ -114,7 +118,7 @@ static void test_vocabulary_that_is_there(void)
     CHECK_U64(symbols, 3);
     CHECK_I64(make_vocabulary(config, "lower", &symbols), SPSH_OK); /* the same again */
     CHECK_I64(make_vocabulary(config, "nfc", &symbols), SPSH_E_EXISTS);
-    CHECK(strstr(err.message, "/letters: is there") != NULL);
+    CHECK(strstr(err.message, "/letters: the file exists") != NULL);
     CHECK_I64(make_vocabulary(config, NULL, &symbols), SPSH_OK); /* and was not changed */
     test_file_write_text(at("letters"), "something else\n");
     CHECK_I64(make_vocabulary(config, "lower", &symbols), SPSH_E_EXISTS);

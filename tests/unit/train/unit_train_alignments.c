@@ -167,15 +167,15 @@ static void test_refused(void)
         size_t size;
         const char *message;
     } cases[] = {
-        {"a 1 2\nb 1 x\n",         0,  "bad: line 2: a state is one whole number"      },
-        {"a 1 -2\n",               0,  "line 1: a state is one whole number"           },
-        {"a 1 2.5\n",              0,  "line 1: a state is one whole number"           },
-        {"a 1 2]\n",               0,  "line 1: a state is one whole number"           },
-        {"\n\na 4194304\n",        0,  "line 3: a state is at most 4194303"            },
-        {"a 99999999999999999999", 0,  "line 1: a state is at most 4194303"            },
-        {"a 1\nb 2\na 1\n",        0,  "line 3: utterance 'a' has an alignment already"},
-        {"utt \0B\4\3\0\0\0",      11, "line 1: is not text; Kaldi writes it as ark,t:"},
-        {"utt\0B\4\3\0\0\0",       10, "line 1: is not text; Kaldi writes it as ark,t:"},
+        {"a 1 2\nb 1 x\n",         0,  "bad: line 2: a state is not a whole number"    },
+        {"a 1 -2\n",               0,  "line 1: a state is not a whole number"         },
+        {"a 1 2.5\n",              0,  "line 1: a state is not a whole number"         },
+        {"a 1 2]\n",               0,  "line 1: a state is not a whole number"         },
+        {"\n\na 4194304\n",        0,  "line 3: a state is greater than 4194303"       },
+        {"a 99999999999999999999", 0,  "line 1: a state is greater than 4194303"       },
+        {"a 1\nb 2\na 1\n",        0,  "line 3: utterance 'a' already has an alignment"},
+        {"utt \0B\4\3\0\0\0",      11, "line 1: not a text file; write it in Kaldi"    },
+        {"utt\0B\4\3\0\0\0",       10, "line 1: not a text file; write it in Kaldi"    },
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         const char *const paths[] = {path_of("bad"), NULL};
@@ -186,14 +186,14 @@ static void test_refused(void)
     write_bytes("one", "a 1\n", 4);
     write_bytes("two", "b 1\na 1\n", 8);
     const char *const twice[] = {path_of("one"), path_of("two"), NULL};
-    check_refused(twice, SPSH_E_SYNTAX, "two: line 2: utterance 'a' has an alignment already");
+    check_refused(twice, SPSH_E_SYNTAX, "two: line 2: utterance 'a' already has an alignment");
     const char *const missing[] = {path_of("missing"), NULL};
     check_refused(missing, SPSH_E_NOT_FOUND, "missing: cannot read alignments");
     char id[5001];
     memset(id, 'i', sizeof(id));
     write_bytes("bad", id, sizeof(id));
     const char *const paths[] = {path_of("bad"), NULL};
-    check_refused(paths, SPSH_E_SYNTAX, "line 1: an id of more than 4096 bytes");
+    check_refused(paths, SPSH_E_SYNTAX, "line 1: the id is longer than 4096 bytes");
 }
 
 /* A download that was cut off. */

@@ -341,12 +341,12 @@ static void expect_another_size(spsh__comm *c, size_t sent, size_t expected, con
 
 static void expect_less(spsh__comm *c)
 {
-    expect_another_size(c, 90, 80, "rank 0 sent more than the 80 bytes");
+    expect_another_size(c, 90, 80, "rank 0 sent more than the expected 80 bytes");
 }
 
 static void expect_much_more(spsh__comm *c)
 {
-    expect_another_size(c, 99999, 100000, "rank 0 sent less than the 100000 bytes");
+    expect_another_size(c, 99999, 100000, "rank 0 sent less than the expected 100000 bytes");
 }
 
 static void test_another_size(void)
@@ -367,7 +367,7 @@ static void expect_silence(spsh__comm *c)
     const spsh__comm_handle receive = post_receive(c, other, 3, bytes[c->rank], 200000);
     const spsh__comm_handle send = post_send(c, other, 4, here, 200000);
     expect(c, receive, SPSH_E_TIMEOUT, "has not sent 200000 bytes");
-    expect(c, send, SPSH_E_TIMEOUT, "has not taken 200000 bytes");
+    expect(c, send, SPSH_E_TIMEOUT, "has not received 200000 bytes");
     (void)pthread_barrier_wait(&all_silent); /* no rank has left before */
 }
 

@@ -694,7 +694,7 @@ static void test_a_full_device(void)
     CHECK(b->ops->alloc_fn(b, too_many, &memory, &err) == SPSH_E_NO_MEMORY);
     CHECK(strstr(err.message, "MiB") != NULL && strstr(err.message, "batch") != NULL);
     if (twin != NULL)
-        CHECK(strstr(err.message, "no room for 11.4 MiB more") != NULL);
+        CHECK(strstr(err.message, "cannot allocate 11.4 MiB more") != NULL);
     CHECK(b->ops->alloc_fn(b, SIZE_MAX / 2, &memory, &err) == SPSH_E_NO_MEMORY);
     CHECK(memory.data == NULL);
     check_status(b);

@@ -225,12 +225,12 @@ static void test_what_cannot_be_done(void)
     static const struct {
         const char *slow[2], *freeze[2], *kill[2], *told;
     } of[] = {
-        {{"2:10x", NULL}, {NULL},         {NULL},        "no rank 2 of 2"},
-        {{"1", NULL},     {NULL},         {NULL},        "'1' is not"    },
-        {{"0:0.5", NULL}, {NULL},         {NULL},        "faster"        },
-        {{NULL},          {"0:5s", NULL}, {NULL},        "'0:5s'"        },
-        {{NULL},          {NULL},         {"0", NULL},   "'0' is not"    },
-        {{NULL},          {NULL},         {"9:3", NULL}, "no rank 9"     },
+        {{"2:10x", NULL}, {NULL},         {NULL},        "rank 2 does not exist"},
+        {{"1", NULL},     {NULL},         {NULL},        "'1': expected"        },
+        {{"0:0.5", NULL}, {NULL},         {NULL},        "faster"               },
+        {{NULL},          {"0:5s", NULL}, {NULL},        "'0:5s'"               },
+        {{NULL},          {NULL},         {"0", NULL},   "'0': expected"        },
+        {{NULL},          {NULL},         {"9:3", NULL}, "rank 9 does not exist"},
     };
     for (size_t i = 0; i < sizeof(of) / sizeof(of[0]); i++) {
         const spsh_train_options o = options_of(of[i].slow, of[i].freeze, of[i].kill);

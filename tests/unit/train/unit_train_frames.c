@@ -125,9 +125,10 @@ static void test_learns(void)
     CHECK(best_metric("whole") > 0 && best_metric("whole") <= whole.frame_error);
     check_contains(log_text, "alignments: 40 utterances");
     check_contains(log_text, "5 states");
-    check_contains(log_text, "40 are of data.train, 0 of no dataset"); /* in any split */
+    check_contains(log_text,
+                   "40 of them are in data.train, and 0 in no dataset"); /* in any split */
     check_contains(log_text, "frames wrong");
-    check_contains(log_text, " a frame of 32 utterances");
+    check_contains(log_text, " per frame over 32 utterances");
 }
 
 static spsh_status evaluate(const char *const *alignments, spsh_evaluation *result)
@@ -188,7 +189,7 @@ static void test_evaluates(void)
     CHECK(result.frames < frames);
     const char *const greater[] = {other_alignments(TRAINED, "5"), NULL};
     CHECK_I64(evaluate(greater, &result), SPSH_E_INVALID_ARG);
-    check_contains(message, "a state 5, but the model has 5");
+    check_contains(message, "the highest state is 5, but the model has 5 states");
 }
 
 static void test_does_not_transcribe(void)
@@ -263,9 +264,10 @@ static void test_counted(void)
     (void)snprintf(override, sizeof(override), "data.alignments=[\"%s\"]",
                    other_alignments(0, "4"));
     REQUIRE(run("counted", false, overrides, &result) == SPSH_OK);
-    check_contains(log_text, "1 of no dataset");
-    check_contains(log_text, "2 of 32 utterances are not trained on: 1 have no alignment, 1 one of "
-                             "another length");
+    check_contains(log_text, "and 1 in no dataset");
+    check_contains(log_text,
+                   "2 of 32 utterances are not trained on: 1 have no alignment, 1 have one "
+                   "of a different length");
 }
 
 static void test_refused(void)
@@ -278,10 +280,11 @@ static void test_refused(void)
     (void)snprintf(override, sizeof(override), "data.alignments=[\"%s\"]", path);
     const char *const nobody[] = {override, NULL};
     CHECK_I64(run("refused", false, nobody, &result), SPSH_E_NOT_FOUND);
-    check_contains(message, "none of 1 utterances is in data.train; the first is 'nobody'");
+    check_contains(message,
+                   "none of the 1 aligned utterances is in data.train; the first is 'nobody'");
     const char *const few[] = {"model.outputs=4", NULL};
     CHECK_I64(run("refused", false, few, &result), SPSH_E_INVALID_ARG);
-    check_contains(message, "there is a state 4, but model.outputs is 4");
+    check_contains(message, "the highest state is 4, but model.outputs is 4");
     const char *const none[] = {"data.alignments=[\"/nowhere/ali\"]", NULL};
     CHECK_I64(run("refused", false, none, &result), SPSH_E_NOT_FOUND);
     check_contains(message, "/nowhere/ali");

@@ -125,7 +125,7 @@ static void test_a_contradiction_names_both(void)
     spsh_error err = SPSH_ERROR_INIT;
     CHECK_I64(spsh__launch_find(get, variables, &l, &err), SPSH_E_INVALID_ARG);
     CHECK(strstr(err.message, "mpirun say rank 1 of 2") != NULL);
-    CHECK(strstr(err.message, "RANK and WORLD_SIZE rank 0 of 1") != NULL);
+    CHECK(strstr(err.message, "RANK and WORLD_SIZE say rank 0 of 1") != NULL);
 }
 
 static void test_what_torchrun_says_of_a_run(void)
@@ -180,7 +180,7 @@ static void test_what_is_to_carry_them(void)
     } wanted[] = {
         {"SPEECHSHARD_COMM=tcp",  "tcp", ""                                                 },
         {"SPEECHSHARD_COMM=auto", "",    ""                                                 },
-        {"SPEECHSHARD_COMM=TCP",  NULL,  "expected auto, mpi or tcp"                        },
+        {"SPEECHSHARD_COMM=TCP",  NULL,  "expected auto, mpi, or tcp"                       },
         {"SPEECHSHARD_COMM=gloo", NULL,  "Gloo has been removed: set it to tcp, or unset it"},
     };
     for (size_t i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++) {

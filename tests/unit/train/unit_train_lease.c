@@ -677,7 +677,7 @@ static spsh_status misuse(void *user, uint32_t rank, spsh_error *err)
     all[0].runtime->ops->compute_fn(all[0].runtime, 1000 * MS);
     CHECK_I64(spsh__leases_take(l, true, &lease, &taken, err),
               SPSH_E_MISMATCH); /* the lease of rank 1 */
-    CHECK(strstr(err->message, "learner 1 has sent") != NULL);
+    CHECK(strstr(err->message, "learner 1 sent") != NULL);
     return SPSH_OK;
 }
 

@@ -545,11 +545,11 @@ static void test_wrong_cuts_are_told(void)
 {
     const uint32_t good[] = {1, 4}, zero[] = {0, 2}, falling[] = {3, 3}, behind[] = {1, 5};
     CHECK_I64(spsh__stages_check_cuts(good, 2, 3, 5, NULL), SPSH_OK);
-    check_refused(good, 2, 2, "2 cuts make 3 stages, but there are 2 processes");
+    check_refused(good, 2, 2, "2 cuts give 3 stages, but there are 2 processes");
     check_refused(zero, 2, 3, "from 1 to 4");
-    check_refused(falling, 2, 3, "cut 2 before block 3");
-    check_refused(behind, 2, 3, "cut 2 before block 5");
-    check_refused(good, 2, 6, "6 stages of a model of 5 blocks");
+    check_refused(falling, 2, 3, "cut 2 is at block 3");
+    check_refused(behind, 2, 3, "cut 2 is at block 5");
+    check_refused(good, 2, 6, "6 processes cannot share a model of 5 blocks");
 }
 
 static double dearest(const double *works, uint32_t blocks, const uint32_t *firsts, uint32_t stages)

@@ -283,11 +283,11 @@ static void test_other_programs_are_told_from_it(void)
     record(&w, NULL);
     w.steps = STEPS - 1; /* marks are left over */
     CHECK(replay(&w, &err) == SPSH_E_MISMATCH);
-    CHECK(strstr(err.message, "does something else than its record says") != NULL);
+    CHECK(strstr(err.message, "does not follow its record") != NULL);
     w.steps = STEPS;
     w.record.run = 78;
     CHECK(replay(&w, &err) == SPSH_E_MISMATCH);
-    CHECK(strstr(err.message, "of another run") != NULL);
+    CHECK(strstr(err.message, "in a different run") != NULL);
     test_remove_tree(w.folder);
 }
 

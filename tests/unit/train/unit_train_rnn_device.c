@@ -492,7 +492,7 @@ static void test_refusals(void)
     char text[200];
     CHECK(spsh__cuda_rnn_news(b, text, sizeof(text)));
     CHECK_STR(text, "LSTM of 32 units, 128 inputs: cudnn-persistent, not persistent (the device "
-                    "has no cooperative grids)");
+                    "cannot launch cooperative grids)");
     s.frames++;
     check_choice(b, &s, SPSH__RNN_AUTO, SPSH__RNN_CUDNN_PERSISTENT); /* not queried again */
     CHECK(!spsh__cuda_rnn_news(b, text, sizeof(text)));

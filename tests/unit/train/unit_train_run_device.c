@@ -372,9 +372,10 @@ static void test_killed(void)
     const double allowed = twin != NULL ? 1e-4 : 1e-2; /* see test_weights_that_learn */
     CHECK(difference(&got, &want, want.count) <= allowed);
     CHECK(fabs(full.result.wer - host.result.wer) <= allowed * host.result.wer);
-    CHECK(strstr(full.log, "graphs on the device: ") != NULL);
-    CHECK(twin == NULL || strstr(full.log, "kept, 0 could not be") != NULL);
-    CHECK(strstr(half.log, "gradients exceed fp16; the loss scale is 32768 now") != NULL);
+    CHECK(strstr(full.log, "CUDA graphs: ") != NULL);
+    CHECK(twin == NULL || strstr(full.log, "captured, 0 could not be") != NULL);
+    CHECK(strstr(half.log, "gradients exceed the range of fp16; the loss scale is now 32768") !=
+          NULL);
 }
 
 /* A single learner has no other gradients to wait for, so `d1-grad` equals SGD. It keeps its own
@@ -405,7 +406,7 @@ static void test_graphs_change_nothing(void)
     set(&run, "train.graphs=false");
     must_run(&run);
     CHECK_U64(train_kit_weights("plain"), train_kit_weights("fp32"));
-    CHECK(strstr(run.log, "graphs on the device") == NULL);
+    CHECK(strstr(run.log, "CUDA graphs") == NULL);
 }
 
 /* A third of the records use codec pcm. The device decodes these, the host the others. */
@@ -432,11 +433,11 @@ static void test_goes_on_elsewhere(void)
     there.resume = true;
     there.stop_at = 2;
     CHECK_I64(train_kit_run(&there), SPSH_E_CANCELED);
-    CHECK(strstr(there.log, "resuming with train.backend: cuda; it was cpu") != NULL);
+    CHECK(strstr(there.log, "resuming with train.backend: cuda; before, it was cpu") != NULL);
     run.resume = true;
     run.stop_at = 0;
     CHECK_I64(train_kit_run(&run), SPSH_OK);
-    CHECK(strstr(run.log, "resuming with train.precision: auto; it was bf16") != NULL);
+    CHECK(strstr(run.log, "resuming with train.precision: auto; before, it was bf16") != NULL);
     const history got = read_history("moved"), want = read_history("cpu");
     CHECK_U64(got.count, want.count);
     CHECK(difference(&got, &want, want.count) <= 5e-2);
@@ -488,12 +489,12 @@ static void test_no_device(void)
     twin->capability = 30;
     kit_run run = on_cuda("none", "train.precision=tf32");
     CHECK_I64(train_kit_run(&run), SPSH_E_UNSUPPORTED);
-    CHECK(strstr(run.err.message, "train.backend is cuda, but: ") != NULL);
+    CHECK(strstr(run.err.message, "train.backend is cuda, but cannot be used: ") != NULL);
     run = (kit_run){
         .folder = "none", .overrides = {"train.backend=auto", "train.precision=bf16"}
     };
     CHECK_I64(train_kit_run(&run), SPSH_E_INVALID_ARG);
-    CHECK(strstr(run.err.message, "train.precision is bf16, which backend cpu does not have") !=
+    CHECK(strstr(run.err.message, "train.precision is bf16, which backend cpu does not support") !=
           NULL);
     CHECK(strstr(run.err.message, "fp32") != NULL);
     run = (kit_run){
@@ -501,14 +502,14 @@ static void test_no_device(void)
              .stop_at = 1
     };
     CHECK_I64(train_kit_run(&run), SPSH_E_CANCELED);
-    CHECK(strstr(run.log, "computes on cpu, as there is no GPU") != NULL);
+    CHECK(strstr(run.log, "computes on cpu, because there is no GPU") != NULL);
     twin->capability = 90;
     run = (kit_run){
         .folder = "other", .overrides = {"train.backend=cuda", "train.device=2"}
     };
     CHECK_I64(train_kit_run(&run), SPSH_E_INVALID_ARG);
-    CHECK_STR(run.err.message,
-              "train.backend is cuda, but: train.device is 2, but there are 2 devices, from 0 on");
+    CHECK_STR(run.err.message, "train.backend is cuda, but cannot be used: train.device is 2, but "
+                               "there are 2 devices, counted from 0");
     run = (kit_run){
         .folder = "other", .overrides = {FEATURES, "train.backend=auto"},
              .stop_at = 1
@@ -531,8 +532,8 @@ static void check_refused(const char *folder, const char *backend, const char *c
     (void)snprintf(strategy, sizeof(strategy), "train.strategy=%s", words[0]);
     if (words[1] != NULL)
         set(&run, words[1]);
-    (void)snprintf(expected, sizeof(expected),
-                   "train.strategy %s%s cannot run on a GPU: ", words[0],
+    (void)snprintf(expected, sizeof(expected), "train.strategy %s%s cannot run on a GPU, ",
+                   words[0],
                    strcmp(words[0], "hierarchical") != 0 ? ""
                    : words[1] == NULL                    ? " with train.outer adpsgd-random"
                                                          : " with train.outer adpsgd-fixed");

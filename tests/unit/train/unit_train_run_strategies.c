@@ -70,9 +70,9 @@ static void fails(const char *first, const char *text)
 static void test_wrong_options(void)
 {
     fails("train.strategy=adpsgd", "did you mean 'adpsgd-");
-    fails("train.strategy=other-thing", "there are allreduce, partitioned, ps-sync");
-    fails("train.staleness_max=some", "neither any nor a whole number");
-    fails("train.inner=hogwild", "there are allreduce, partitioned, ps-sync");
+    fails("train.strategy=other-thing", "expected one of allreduce, partitioned, ps-sync");
+    fails("train.staleness_max=some", "is not 'any' or a whole number");
+    fails("train.inner=hogwild", "expected one of allreduce, partitioned, ps-sync");
     fails("train.node_sise=2", "did you mean 'train.node_size'");
 }
 

@@ -381,7 +381,8 @@ static void test_a_dead_learner_is_missed_within_the_deadline(void)
         &(spsh__sim_options){.learners = 2, .deadline_ms = 50, .faults = &fault, .fault_count = 1});
     start_counters(sim, counters, 2);
     CHECK(spsh__sim_run(sim, two_tasks, counters, &err) == SPSH_E_TIMEOUT);
-    CHECK_STR(err.message, "learner 0 has waited 50 ms in vain (mark 5, number 1)");
+    CHECK_STR(err.message,
+              "learner 0 waited 50 ms for the others without success (mark 5, number 1)");
     CHECK_U64(counters[0].served, 2);
     CHECK_U64(spsh__sim_now_ns(sim), 70 * MS);
     CHECK(spsh__sim_is_dead(sim, 1) && !spsh__sim_is_dead(sim, 0));

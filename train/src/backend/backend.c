@@ -26,18 +26,19 @@ static spsh_status find(const char *name, const struct backend_row **ret_row, sp
             return SPSH_OK;
         }
     }
-    return SPSH_FAIL(err, SPSH_E_NOT_FOUND, "no backend \"%s\": there are cpu, cuda and reference",
-                     name);
+    return SPSH_FAIL(err, SPSH_E_NOT_FOUND,
+                     "unknown backend '%s'; expected cpu, cuda, or reference", name);
 }
 
 static spsh_status check_options(const spsh__backend_options *o, spsh_error *err)
 {
     const bool is_cuda = strcmp(o->name, "cuda") == 0;
     if (is_cuda && o->cuda == NULL)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "backend cuda: no device was opened for it");
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
+                         "backend cuda: no device is open; pass an open spsh_cuda");
     if (!is_cuda && o->precision != SPSH__FP32)
         return SPSH_FAIL(err, SPSH_E_UNSUPPORTED,
-                         "backend %s computes in fp32 alone; tf32, bf16 and fp16 need cuda",
+                         "backend %s computes only in fp32; tf32, bf16, and fp16 need backend cuda",
                          o->name);
     return SPSH_OK;
 }

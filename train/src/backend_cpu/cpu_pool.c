@@ -125,7 +125,7 @@ spsh_status spsh__cpu_pool_open(const spsh_allocator *allocator, uint32_t thread
 {
     void *block = spsh__new(allocator, 1, sizeof(spsh__cpu_pool) + 64);
     if (block == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "threads of the backend");
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "thread pool of backend cpu");
     char *aligned = (char *)block + (64 - (uintptr_t)block % 64) % 64;
     spsh__cpu_pool *pool = (spsh__cpu_pool *)(void *)aligned;
     pool->block = block;
@@ -136,7 +136,7 @@ spsh_status spsh__cpu_pool_open(const spsh_allocator *allocator, uint32_t thread
     pool->threads = spsh__new(allocator, threads, sizeof(*pool->threads));
     if (pool->threads == NULL) {
         spsh__cpu_pool_close(pool);
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "%u threads", threads);
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "thread pool of backend cpu: %u threads", threads);
     }
     while (pool->thread_count + 1 < threads) {
         if (pthread_create(&pool->threads[pool->thread_count], NULL, worker, pool) != 0)

@@ -207,8 +207,8 @@ static spsh_status check_precision(const spsh__backend *b, spsh_error *err)
     if (about->capability_major * 10 + about->capability_minor >= row->capability)
         return SPSH_OK;
     return SPSH_FAIL(err, SPSH_E_UNSUPPORTED,
-                     "backend cuda: %s needs a device of compute capability %u.%u or later, and "
-                     "device %u (%.60s) has %u.%u: use fp32",
+                     "backend cuda: %s needs a device of compute capability %u.%u or later, but "
+                     "device %u (%.60s) has %u.%u; use fp32",
                      row->name, row->capability / 10, row->capability % 10, b->device, about->name,
                      about->capability_major, about->capability_minor);
 }
@@ -225,14 +225,14 @@ static spsh_status find_entry(spsh__backend *b, spsh_error *err)
     void *symbol = spsh_cuda_symbol(b->cuda, SPSH__DEVICE_TRAIN_SYMBOL);
     if (symbol == NULL)
         return SPSH_FAIL(err, SPSH_E_UNSUPPORTED,
-                         "backend cuda: the CUDA plug-in has none, because it was built without "
-                         "cuDNN or cuBLASLt: install their headers and build it again");
+                         "backend cuda: the CUDA plug-in cannot train, because it was built "
+                         "without cuDNN or cuBLASLt; install their headers and build it again");
     memcpy(&entry_fn, &symbol, sizeof(entry_fn));
     self->entry = entry_fn();
     if (self->entry->jobs_bytes != jobs_bytes || self->entry->kernel_count != SPSH__KERNEL_COUNT)
         return SPSH_FAIL(err, SPSH_E_VERSION,
-                         "backend cuda: the CUDA plug-in is of another build than this library: "
-                         "install both from one");
+                         "backend cuda: the CUDA plug-in and this library are from different "
+                         "builds; install both from the same build");
     return SPSH_OK;
 }
 

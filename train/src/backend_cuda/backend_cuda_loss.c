@@ -199,7 +199,8 @@ static bool open_table(ctc_call *call)
     uint8_t *block = allocator->alloc_fn(allocator->user,
                                          item_bytes + sorted_bytes + words * sizeof(*call->words));
     if (block == NULL) {
-        spsh_error err = {.status = SPSH_E_NO_MEMORY, .message = "labels of a batch: no memory"};
+        spsh_error err = {.status = SPSH_E_NO_MEMORY,
+                          .message = "backend cuda: labels of a batch: out of memory"};
         spsh__cuda_failed(call->b, SPSH_E_NO_MEMORY, &err);
         return false;
     }

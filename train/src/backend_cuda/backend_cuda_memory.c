@@ -32,12 +32,11 @@ static spsh_status fail_alloc(const spsh__backend *b, size_t size_bytes, spsh_er
     uint64_t free_bytes = 0, all_bytes = 0;
     if (self->plugin->memory_fn(b->device, &free_bytes, &all_bytes, NULL) != SPSH_OK)
         all_bytes = self->about.memory_bytes;
-    return SPSH_FAIL(
-        err, SPSH_E_NO_MEMORY,
-        "device %u (%.60s): no room for %.1f MiB more: %.1f of %.1f MiB are free; make "
-        "the batch smaller, the model, or what else runs on the device",
-        b->device, self->about.name, (double)size_bytes / mebibyte, (double)free_bytes / mebibyte,
-        (double)all_bytes / mebibyte);
+    return SPSH_FAIL(err, SPSH_E_NO_MEMORY,
+                     "device %u (%.60s): cannot allocate %.1f MiB more: %.1f of %.1f MiB are free; "
+                     "reduce the batch or the model, or stop other programs on the device",
+                     b->device, self->about.name, (double)size_bytes / mebibyte,
+                     (double)free_bytes / mebibyte, (double)all_bytes / mebibyte);
 }
 
 static spsh_status new_memory(spsh__backend *b, size_t size_bytes, void **ret_memory,
@@ -88,7 +87,7 @@ spsh_status spsh__cuda_alloc_half(spsh__backend *b, size_t count, spsh__backend_
     void *memory = NULL;
     if (!b->has_half)
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
-                         "backend cuda: there are no 16 bits in this precision");
+                         "backend cuda: this precision has no 16-bit buffers");
     const spsh_status rc = alloc_elements(b, count, sizeof(uint16_t), &memory, err);
     if (rc == SPSH_OK)
         *ret = (spsh__backend_buffer){memory, true};
@@ -322,7 +321,8 @@ static void *take_pinned(spsh__backend *b, size_t size_bytes, spsh_error *err)
         }
         wanted = 2 * block->size_bytes;
     }
-    (void)SPSH_FAIL(err, SPSH_E_NO_MEMORY, "backend cuda: too much to bring back at once");
+    (void)SPSH_FAIL(err, SPSH_E_NO_MEMORY,
+                    "backend cuda: pinned memory for results that return to the host");
     return NULL;
 }
 
@@ -458,7 +458,8 @@ const uint32_t *spsh__cuda_lengths(spsh__backend *b, const uint32_t *lengths)
         return l->device + l->capacity;
     spsh__cuda_failed(
         b,
-        SPSH_FAIL(&err, SPSH_E_INVALID_ARG, "backend cuda: lengths that no batch was begun with"),
+        SPSH_FAIL(&err, SPSH_E_INVALID_ARG,
+                  "backend cuda: these lengths are not those of the batch in progress"),
         &err);
     return NULL;
 }

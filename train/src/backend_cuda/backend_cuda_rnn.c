@@ -74,8 +74,7 @@ static spsh_status fit(spsh__backend *b, spsh__rnn_choice *c, spsh_error *err)
     const bool is_cudnn =
         c->algorithm == SPSH__RNN_CUDNN || c->algorithm == SPSH__RNN_CUDNN_PERSISTENT;
     if (is_cudnn && b->is_deterministic)
-        return SPSH_FAIL(err, SPSH_E_UNSUPPORTED,
-                         "its sums are not documented to be the same in every run");
+        return SPSH_FAIL(err, SPSH_E_UNSUPPORTED, "its sums may differ from run to run");
     switch (c->algorithm) {
     case SPSH__RNN_PERSISTENT: return spsh__rnn_fit_persistent(spsh__rnn_of(b), c, kind, err);
     case SPSH__RNN_CUDNN_PERSISTENT: return spsh__rnn_fit_cudnn_persistent(b, c, err);
@@ -139,10 +138,11 @@ static const spsh__rnn_choice *choice_of(spsh__backend *b, const spsh__rnn_shape
         return NULL;
     if (x.is_half != b->has_half || w->input.is_half != b->has_half ||
         w->recurrent.is_half != b->has_half || w->input_bias.is_half || w->recurrent_bias.is_half) {
-        spsh__cuda_failed(b,
-                          SPSH_FAIL(&err, SPSH_E_INVALID_ARG,
-                                    "backend cuda: a recurrent layer's buffers are of other kinds"),
-                          &err);
+        spsh__cuda_failed(
+            b,
+            SPSH_FAIL(&err, SPSH_E_INVALID_ARG,
+                      "backend cuda: a buffer of a recurrent layer has the wrong precision"),
+            &err);
         return NULL;
     }
     spsh__rnn_choice *c = find_choice(self, s, has_two_biases);
@@ -238,7 +238,8 @@ spsh_status spsh__cuda_rnn_open(spsh__backend *b, void **ret_state, spsh_error *
     } found = {.symbol = spsh_cuda_symbol(b->cuda, SPSH__DEVICE_RNN_SYMBOL)};
     if (found.symbol == NULL || found.entry_fn()->jobs_bytes != SPSH__RNN_JOBS_BYTES)
         return SPSH_FAIL(err, SPSH_E_UNSUPPORTED,
-                         "backend cuda: the plug-in has other recurrent layers than this library");
+                         "backend cuda: the recurrent layers of the plug-in and of this library "
+                         "are from different builds; install both from the same build");
     spsh__rnn_state *self = spsh__new(&b->allocator, 1, sizeof(*self));
     if (self == NULL)
         return SPSH_NO_MEMORY(err);

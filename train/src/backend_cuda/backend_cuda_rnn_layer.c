@@ -360,7 +360,7 @@ spsh_status spsh__rnn_fit_cudnn_persistent(spsh__backend *b, spsh__rnn_choice *c
     const spsh__rnn_choice *alike = find_alike(self, c);
     const uint32_t wide = spsh__rnn_round_up(c->shape.inputs, PADDED_INPUTS);
     if (alike != NULL && alike->algorithm != SPSH__RNN_CUDNN_PERSISTENT)
-        return SPSH_FAIL(err, SPSH_E_UNSUPPORTED, "as for other lengths");
+        return SPSH_FAIL(err, SPSH_E_UNSUPPORTED, "same reason as for other lengths");
     if (alike != NULL)
         return open_layer(b, c, alike->inputs, err);
     for (uint32_t inputs = c->shape.inputs;; inputs = wide) {

@@ -127,12 +127,13 @@ static spsh_status fit_way(const spsh__rnn_state *self, spsh__rnn_choice *c, uin
             spsh__rnn_shared_bytes(columns, spsh__rnn_stride(c->depth[way], bytes), bytes);
     }
     if (shared_bytes > room)
-        return SPSH_FAIL(err, SPSH_E_UNSUPPORTED,
-                         "a block's share of the weights is %u KiB, it has %u",
-                         (uint32_t)(shared_bytes / 1024), room / 1024);
+        return SPSH_FAIL(
+            err, SPSH_E_UNSUPPORTED,
+            "the weights of one block take %u KiB of shared memory, but a block has %u",
+            (uint32_t)(shared_bytes / 1024), room / 1024);
     c->shared_bytes[way] = (uint32_t)shared_bytes;
     if (self->entry->resident_fn(self->device, kernel, kind, c->shared_bytes[way]) < c->blocks)
-        return SPSH_FAIL(err, SPSH_E_UNSUPPORTED, "%u blocks cannot be on the device at once",
+        return SPSH_FAIL(err, SPSH_E_UNSUPPORTED, "%u blocks do not fit on the device at once",
                          c->blocks);
     return SPSH_OK;
 }
@@ -144,11 +145,11 @@ spsh_status spsh__rnn_fit_persistent(const spsh__rnn_state *self, spsh__rnn_choi
     const spsh__rnn_shape *s = &c->shape;
     const uint32_t most = self->entry->limits_fn(self->device).blocks;
     if (most == 0)
-        return SPSH_FAIL(err, SPSH_E_UNSUPPORTED, "the device has no cooperative grids");
+        return SPSH_FAIL(err, SPSH_E_UNSUPPORTED, "the device cannot launch cooperative grids");
     c->units = spsh__rnn_round_up(((uint64_t)s->hidden + most - 1) / most, 8);
     c->blocks = (s->hidden + c->units - 1) / c->units;
     if ((uint64_t)s->frames * c->blocks > UINT32_MAX) /* the barrier's counter has 32 bits */
-        return SPSH_FAIL(err, SPSH_E_UNSUPPORTED, "too many frames");
+        return SPSH_FAIL(err, SPSH_E_UNSUPPORTED, "the batch has too many frames");
     spsh_status rc = fit_way(self, c, 0, kind, err);
     if (rc == SPSH_OK)
         rc = fit_way(self, c, 1, kind, err);

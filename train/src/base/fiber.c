@@ -54,7 +54,7 @@ static spsh_status take_stack(spsh__fiber *f, size_t stack_bytes, spsh_error *er
     f->stack = mmap(NULL, f->stack_bytes, PROT_READ | PROT_WRITE,
                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (f->stack == MAP_FAILED)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "a stack");
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "stack of a simulated learner");
     (void)mprotect(f->stack, page, PROT_NONE);
     return SPSH_OK;
 }
@@ -159,7 +159,7 @@ spsh_status spsh__fiber_open(const spsh_allocator *allocator, size_t stack_bytes
         (void)sem_destroy(&f->go);
         (void)sem_destroy(&f->back);
         spsh__free(allocator, f);
-        return SPSH_FAIL_OS(err, SPSH_E_LIMIT, failed, "a thread cannot be begun");
+        return SPSH_FAIL_OS(err, SPSH_E_LIMIT, failed, "cannot start a thread");
     }
     *ret_fiber = f;
     return SPSH_OK;

@@ -53,7 +53,7 @@ spsh_status spsh__watch_open(bool (*poll_fn)(void *user), void *user,
     (void)pthread_cond_destroy(&w->news);
     (void)pthread_mutex_destroy(&w->lock);
     spsh__free(allocator, w);
-    return SPSH_FAIL_OS(err, SPSH_E_LIMIT, failed, "a thread cannot be begun");
+    return SPSH_FAIL_OS(err, SPSH_E_LIMIT, failed, "cannot start a thread");
 }
 
 void spsh__watch_close(spsh__watch *w)

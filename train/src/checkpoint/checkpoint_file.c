@@ -81,13 +81,13 @@ static const char *find_bad_shape(const spsh__parameter *p)
 {
     uint64_t product = 1;
     if (p->rank < 1 || p->rank > 4)
-        return "its rank is not 1 to 4";
+        return "its rank is not in the range 1 to 4";
     for (uint32_t i = 0; i < p->rank; i++) {
         if (p->shape[i] == 0 || product > elements_max / p->shape[i])
-            return "its shape";
+            return "its shape has a zero or is too large";
         product *= p->shape[i];
     }
-    return product == p->count ? NULL : "its count is not that of its shape";
+    return product == p->count ? NULL : "its element count differs from the product of its shape";
 }
 
 /* end: of the predecessor; becomes this one's. */
@@ -100,9 +100,9 @@ static const char *find_bad_parameter(const spsh__parameter *p, uint64_t arena_e
     if (p->name[0] == '\0' || memchr(p->name, '\0', sizeof(p->name)) == NULL)
         return "its name is empty or longer than 63 bytes";
     if (p->offset < *end)
-        return "it begins before its predecessor ends";
+        return "it overlaps the parameter before it";
     if (p->offset > arena_elements || p->count > arena_elements - p->offset)
-        return "it leaves the arena";
+        return "it extends past the end of the weights";
     *end = p->offset + p->count;
     return NULL;
 }
@@ -112,7 +112,7 @@ spsh_status spsh__checkpoint_check(const spsh__checkpoint *c, spsh_error *err)
     const char *bad = NULL;
     uint64_t end = 0;
     if (c->config == NULL || c->vocabulary == NULL)
-        bad = "a text is missing";
+        bad = "configuration or vocabulary is missing";
     else if (c->weights == NULL || c->arena_elements == 0 || c->arena_elements > elements_max ||
              c->statistics_elements > elements_max)
         bad = "arena";
@@ -126,7 +126,7 @@ spsh_status spsh__checkpoint_check(const spsh__checkpoint *c, spsh_error *err)
     for (uint32_t i = 0; bad == NULL && i < c->parameter_count; i++)
         bad = find_bad_parameter(&c->parameters[i], c->arena_elements, &end);
     if (bad != NULL)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "checkpoint: %s", bad);
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "cannot write a checkpoint: %s", bad);
     return SPSH_OK;
 }
 
@@ -238,7 +238,8 @@ spsh_status spsh__checkpoint_write(const char *folder, const spsh__checkpoint *c
 
 static spsh_status fail_rule(const spsh__checkpoint_file *file, const char *what, spsh_error *err)
 {
-    return SPSH_FAIL(err, SPSH_E_CORRUPT, "%s: wrong: %s", spsh_table_file_path(file->table), what);
+    return SPSH_FAIL(err, SPSH_E_CORRUPT, "%s: invalid checkpoint: %s",
+                     spsh_table_file_path(file->table), what);
 }
 
 /* Reads a whole section. Its width and, unless count is UINT64_MAX, its count must equal the
@@ -261,7 +262,8 @@ static spsh_status load_version(const spsh__checkpoint_file *file, spsh_error *e
         return rc;
     const uint32_t version = spsh__load_u32le(bytes.data);
     if (version != VERSION)
-        return SPSH_FAIL(err, SPSH_E_VERSION, "%s: checkpoint version %u, this trainer knows %d",
+        return SPSH_FAIL(err, SPSH_E_VERSION,
+                         "%s: checkpoint version %u, but this program reads version %d",
                          spsh_table_file_path(file->table), version, VERSION);
     return SPSH_OK;
 }
@@ -274,10 +276,10 @@ static spsh_status load_text(const spsh__checkpoint_file *file, uint32_t id, cha
     if (rc != SPSH_OK)
         return rc;
     if (bytes.size_bytes != 0 && memchr(bytes.data, '\0', bytes.size_bytes) != NULL)
-        return fail_rule(file, "a text has a zero byte", err);
+        return fail_rule(file, "configuration or vocabulary contains a zero byte", err);
     char *text = (char *)spsh__new(&file->allocator, bytes.size_bytes + 1, 1);
     if (text == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "%s: a text of %zu bytes",
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "%s: configuration or vocabulary of %zu bytes",
                          spsh_table_file_path(file->table), bytes.size_bytes);
     if (bytes.size_bytes != 0)
         memcpy(text, bytes.data, bytes.size_bytes);
@@ -296,9 +298,9 @@ static spsh_status load_counters(const spsh__checkpoint_file *file, spsh__checkp
         return rc;
     memcpy(counters, bytes.data, sizeof(counters));
     if (counters[SAMPLES] != info->unit || counters[GENERATION] != info->number)
-        return fail_rule(file, "samples or generation are not those of the header", err);
+        return fail_rule(file, "sample count or generation differs from the file header", err);
     if (counters[WORLD_SIZE] > UINT32_MAX || counters[VIRTUAL_WORLD] > UINT32_MAX)
-        return fail_rule(file, "world size", err);
+        return fail_rule(file, "the world size is too large", err);
     c->samples = counters[SAMPLES];
     c->step = counters[STEP];
     c->epoch = counters[EPOCH];
@@ -328,12 +330,12 @@ static const char *decode_parameter(const uint8_t *entry, spsh__parameter *p)
     p->decays = spsh__load_u32le(entry + 100) == FLAG_DECAYS;
     const size_t name_bytes = strnlen(p->name, ENTRY_NAME_BYTES);
     if (memcmp(entry + name_bytes, zeros, ENTRY_NAME_BYTES - name_bytes) != 0)
-        return "bytes after its name are not 0";
+        return "nonzero bytes after its name";
     for (uint32_t i = p->rank; i < 4; i++)
         if (p->shape[i] != 0)
-            return "its shape beyond its rank is not 0";
+            return "nonzero dimensions after its rank";
     if (spsh__load_u32le(entry + 100) > FLAG_DECAYS || memcmp(entry + 104, zeros, 8) != 0)
-        return "its flags or reserved bytes";
+        return "unknown flags or nonzero reserved bytes";
     return NULL;
 }
 
@@ -346,7 +348,7 @@ static spsh_status load_parameters(spsh__checkpoint_file *file, spsh__checkpoint
     if (rc != SPSH_OK)
         return rc;
     if (bytes.size_bytes % ENTRY_BYTES != 0 || bytes.size_bytes / ENTRY_BYTES > PARAMETERS_MAX)
-        return fail_rule(file, "the number of parameters", err);
+        return fail_rule(file, "the parameter section has an invalid size", err);
     const size_t count = bytes.size_bytes / ENTRY_BYTES;
     file->parameters =
         (spsh__parameter *)spsh__new(&file->allocator, count + 1, sizeof(spsh__parameter));
@@ -359,7 +361,7 @@ static spsh_status load_parameters(spsh__checkpoint_file *file, spsh__checkpoint
         if (bad == NULL)
             bad = find_bad_parameter(p, c->arena_elements, &end);
         if (bad != NULL)
-            return SPSH_FAIL(err, SPSH_E_CORRUPT, "%s: wrong: parameter %zu: %s",
+            return SPSH_FAIL(err, SPSH_E_CORRUPT, "%s: invalid checkpoint: parameter %zu: %s",
                              spsh_table_file_path(file->table), i, bad);
     }
     c->parameters = file->parameters;
@@ -388,14 +390,14 @@ static spsh_status load_arenas(const spsh__checkpoint_file *file, spsh__checkpoi
         uint64_t count = 0;
         rc = load_floats(file, SECTION_MOMENTS + i, &c->moments[i], &count, err);
         if (rc == SPSH_OK && count != 0 && count != c->arena_elements)
-            rc = fail_rule(file, "moments are not as many as weights", err);
+            rc = fail_rule(file, "the number of moments differs from the number of weights", err);
     }
     if (rc == SPSH_OK)
         rc = load_floats(file, SECTION_STATISTICS, &c->statistics, &c->statistics_elements, err);
     if (rc == SPSH_OK && c->arena_elements == 0)
-        rc = fail_rule(file, "there are no weights", err);
+        rc = fail_rule(file, "it has no weights", err);
     if (rc == SPSH_OK && spsh__checkpoint_hash(c->weights, c->arena_elements) != c->weights_hash)
-        rc = fail_rule(file, "the weights' hash", err);
+        rc = fail_rule(file, "the hash of the weights is wrong", err);
     return rc;
 }
 
@@ -506,17 +508,18 @@ spsh_status spsh__checkpoint_match(const spsh__checkpoint *c, const spsh__parame
         shape_text(theirs, shapes[0]);
         shape_text(&parameters[i], shapes[1]);
         return SPSH_FAIL(err, SPSH_E_MISMATCH,
-                         "the checkpoint is of another model: parameter %u is %s %s at %llu, the "
-                         "model has %s %s at %llu",
+                         "the checkpoint is of a different model: its parameter %u is %s %s at "
+                         "offset %llu, but the model has %s %s at offset %llu",
                          i, theirs->name, shapes[0], ULL(theirs->offset), parameters[i].name,
                          shapes[1], ULL(parameters[i].offset));
     }
     if (count != c->parameter_count || arena_elements != c->arena_elements ||
         statistics_elements != c->statistics_elements)
-        return SPSH_FAIL(err, SPSH_E_MISMATCH,
-                         "the checkpoint is of another model: %u parameters in %llu elements and "
-                         "%llu statistics, the model has %u in %llu and %llu",
-                         c->parameter_count, ULL(c->arena_elements), ULL(c->statistics_elements),
-                         count, ULL(arena_elements), ULL(statistics_elements));
+        return SPSH_FAIL(
+            err, SPSH_E_MISMATCH,
+            "the checkpoint is of a different model: it has %u parameters with %llu elements, and "
+            "%llu statistics; the model has %u parameters with %llu elements, and %llu statistics",
+            c->parameter_count, ULL(c->arena_elements), ULL(c->statistics_elements), count,
+            ULL(arena_elements), ULL(statistics_elements));
     return SPSH_OK;
 }

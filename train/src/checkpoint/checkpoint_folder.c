@@ -102,8 +102,10 @@ static spsh_status open_folder(const char *folder, DIR **ret, spsh_error *err)
 {
     DIR *open = opendir(folder);
     if (open == NULL && errno == ENOENT)
-        return SPSH_FAIL_OS(err, SPSH_E_NOT_FOUND, errno,
-                            "%s: no such folder: it is no run's, or has no checkpoint yet", folder);
+        return SPSH_FAIL_OS(
+            err, SPSH_E_NOT_FOUND, errno,
+            "%s: folder not found; the path is not a run, or the run has no checkpoint yet",
+            folder);
     if (open == NULL)
         return SPSH_FAIL_OS(err, SPSH_E_IO, errno, "%s: cannot list the checkpoints", folder);
     *ret = open;
@@ -133,7 +135,7 @@ spsh_status spsh__checkpoint_list_read(const char *folder, const spsh_allocator 
         if (place.generation > list.generation)
             list.generation = place.generation;
         if (kind == NAME_CHECKPOINT && !add_place(allocator, &list, place))
-            rc = SPSH_FAIL(err, SPSH_E_NO_MEMORY, "%s: list", folder);
+            rc = SPSH_FAIL(err, SPSH_E_NO_MEMORY, "%s: list of checkpoints", folder);
     }
     (void)closedir(open);
     if (rc != SPSH_OK) {
@@ -167,7 +169,7 @@ static spsh_status create_claim(const char *folder, uint32_t generation, const s
     claim_name(generation, name);
     char *path = spsh__checkpoint_join(allocator, folder, name);
     if (path == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "%s: claim", folder);
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "%s: name of a new file", folder);
     int fd = -EINTR;
     while (fd == -EINTR)
         fd = io->open_fn(io->user, path, O_WRONLY | O_CREAT | O_EXCL, 0666);
@@ -176,7 +178,7 @@ static spsh_status create_claim(const char *folder, uint32_t generation, const s
     if (fd >= 0)
         (void)io->close_fn(io->user, fd);
     else if (!*ret_taken)
-        rc = SPSH_FAIL_OS(err, spsh_io_status(-fd), -fd, "%s: cannot be created", path);
+        rc = SPSH_FAIL_OS(err, spsh_io_status(-fd), -fd, "%s: cannot create the file", path);
     spsh__free(allocator, path);
     return rc;
 }
@@ -203,8 +205,10 @@ spsh_status spsh__checkpoint_claim(const char *folder, const spsh_io *io,
             highest = mine;
     }
     if (rc == SPSH_OK)
-        rc = SPSH_FAIL(err, SPSH_E_LIMIT, "%s: no generation can be claimed above %" PRIu32, folder,
-                       highest);
+        rc = SPSH_FAIL(err, SPSH_E_LIMIT,
+                       "%s: cannot claim a generation above %" PRIu32
+                       ": other processes take each number first; end the other starts of this run",
+                       folder, highest);
     return rc;
 }
 
@@ -215,11 +219,11 @@ static spsh_status remove_file(const char *folder, const char *name, const spsh_
 {
     char *path = spsh__checkpoint_join(allocator, folder, name);
     if (path == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "%s: removing", folder);
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "%s: name of a file to remove", folder);
     const int io_rc = io->unlink_fn(io->user, path);
     spsh_status rc = SPSH_OK;
     if (io_rc < 0 && io_rc != -ENOENT)
-        rc = SPSH_FAIL_OS(err, spsh_io_status(-io_rc), -io_rc, "%s: cannot be removed", path);
+        rc = SPSH_FAIL_OS(err, spsh_io_status(-io_rc), -io_rc, "%s: cannot remove the file", path);
     spsh__free(allocator, path);
     return rc;
 }

@@ -51,8 +51,9 @@ static spsh_status try_place(const search *s, spsh__checkpoint_place place,
     spsh_status rc = spsh__checkpoint_read(path, s->io, s->allocator, &file, &found, &why);
     if (rc == SPSH_OK && (found.generation != place.generation || found.samples != place.samples)) {
         spsh__checkpoint_close(file);
-        rc = SPSH_FAIL(&why, SPSH_E_MISMATCH,
-                       "%s: the file is of another generation or of other samples", path);
+        rc =
+            SPSH_FAIL(&why, SPSH_E_MISMATCH,
+                      "%s: generation or sample count inside the file differs from its name", path);
     }
     if (rc == SPSH_OK) {
         *ret_file = file;
@@ -61,7 +62,8 @@ static spsh_status try_place(const search *s, spsh__checkpoint_place place,
         *err = why;
     }
     if (rc != SPSH_OK && is_passed_over(rc) && s->log_fn != NULL) {
-        (void)snprintf(text, sizeof(text), "a checkpoint is passed over: %s", why.message);
+        (void)snprintf(text, sizeof(text), "skipping a checkpoint that cannot be used: %s",
+                       why.message);
         s->log_fn(s->log_user, SPSH_LOG_WARNING, text);
     }
     spsh__free(s->allocator, path);
@@ -87,11 +89,11 @@ static spsh_status open_newest(const search *s, spsh__checkpoint_file **ret_file
     if (rc == SPSH_OK)
         return rc;
     if (list.count == 0)
-        return SPSH_FAIL(err, SPSH_E_NOT_FOUND, "%s: no checkpoint", s->folder);
+        return SPSH_FAIL(err, SPSH_E_NOT_FOUND, "%s: the run has no checkpoint yet", s->folder);
     if (!is_passed_over(rc))
         return spsh__fail_again(rc, &why, err);
     return SPSH_FAIL_AT(err, SPSH_E_CORRUPT, first.offset_bytes,
-                        "none of %zu checkpoints is good; the newest: %.300s", list.count,
+                        "none of the %zu checkpoints can be used; the newest: %.300s", list.count,
                         first.message);
 }
 

@@ -46,7 +46,7 @@ spsh_status spsh__checkpoint_writer_check(const spsh__checkpoint_writer *w, spsh
     spsh__free(&w->allocator, list.places);
     if (rc == SPSH_OK && list.generation > w->generation)
         return SPSH_FAIL(err, SPSH_E_MISMATCH,
-                         "%s: this is start %" PRIu32 " of the run, and start %" PRIu32
+                         "%s: start %" PRIu32 " of the run stops, because start %" PRIu32
                          " has taken over",
                          w->run, w->generation, list.generation);
     return rc;
@@ -58,7 +58,7 @@ static spsh_status read_back(const spsh__checkpoint_writer *w, const char *name,
     spsh__checkpoint_file *file = NULL;
     char *path = spsh__checkpoint_join(&w->allocator, w->folder, name);
     if (path == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "%s: reading back", name);
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "%s: name of the checkpoint to read back", name);
     const spsh_status rc = spsh__checkpoint_read(path, w->io, &w->allocator, &file, &found, err);
     spsh__checkpoint_close(file);
     spsh__free(&w->allocator, path);
@@ -192,8 +192,8 @@ static spsh_status reserve_memory(spsh__checkpoint_writer *w, size_t size, spsh_
     w->capacity = 0;
     w->memory = (uint8_t *)w->allocator.alloc_fn(w->allocator.user, size);
     if (w->memory == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "%s: a snapshot for a checkpoint: %zu bytes",
-                         w->run, size);
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "%s: snapshot for a checkpoint: %zu bytes", w->run,
+                         size);
     w->capacity = size;
     return SPSH_OK;
 }

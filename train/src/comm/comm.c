@@ -57,8 +57,8 @@ spsh_status spsh__comm_open(const spsh__rendezvous_options *options,
     c->deadline_ms = options->deadline_ms;
     if (c->rank != launch->rank || c->world_size != launch->world_size) {
         rc = SPSH_FAIL(err, SPSH_E_MISMATCH,
-                       "the variables of %s say that this is rank %u of %u, MPI says %u of %u: "
-                       "start with 'mpirun -n %u' or 'srun --mpi=pmix -n %u'",
+                       "the variables of %s say rank %u of %u, but MPI says rank %u of %u; start "
+                       "with 'mpirun -n %u' or 'srun --mpi=pmix -n %u'",
                        launch->launcher, launch->rank, launch->world_size, c->rank, c->world_size,
                        launch->world_size, launch->world_size);
         spsh__comm_close(c);
@@ -94,16 +94,16 @@ spsh_status spsh__comm_check_peer(const spsh__comm *c, uint32_t peer, spsh_error
 {
     if (peer < c->world_size && peer != c->rank)
         return SPSH_OK;
-    return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "rank %u of %u has no message for rank %u", c->rank,
-                     c->world_size, peer);
+    return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "rank %u of %u cannot exchange messages with rank %u",
+                     c->rank, c->world_size, peer);
 }
 
 spsh_status spsh__comm_fail_size(uint32_t peer, uint32_t tag, size_t size_bytes, bool is_more,
                                  spsh_error *err)
 {
     return SPSH_FAIL(err, SPSH_E_MISMATCH,
-                     "rank %u sent %s than the %zu bytes that were expected (tag %u): do all "
-                     "ranks have the same configuration?",
+                     "rank %u sent %s than the expected %zu bytes (tag %u); do all ranks have the "
+                     "same configuration?",
                      peer, is_more ? "more" : "less", size_bytes, tag);
 }
 
@@ -111,7 +111,7 @@ spsh_status spsh__comm_fail_late(uint32_t peer, uint32_t tag, size_t size_bytes,
                                  uint64_t begin_ns, spsh_error *err)
 {
     return SPSH_FAIL(err, SPSH_E_TIMEOUT, "rank %u %s %zu bytes (tag %u) in %.1f s", peer,
-                     is_send ? "has not taken" : "has not sent", size_bytes, tag,
+                     is_send ? "has not received" : "has not sent", size_bytes, tag,
                      (double)(spsh__now_ns() - begin_ns) / 1e9);
 }
 

@@ -21,7 +21,8 @@ spsh_status spsh__comm_mpi_open(const spsh_allocator *allocator, spsh__comm **re
 {
     (void)allocator, (void)ret_comm;
     return SPSH_FAIL(err, SPSH_E_UNSUPPORTED,
-                     "more than one process needs MPI, which was not there when this was built");
+                     "this build lacks MPI, which runs of more than one process need here; set "
+                     "SPEECHSHARD_COMM=tcp, or build with MPI");
 }
 
 #else
@@ -377,11 +378,12 @@ static spsh_status join_world(spsh__comm *c, mpi_state *s, spsh_error *err)
     int size = 0;
     MPI_Initialized(&was_there);
     if (was_there)
-        return SPSH_FAIL(err, SPSH_E_UNSUPPORTED, "MPI can be opened once in a process");
+        return SPSH_FAIL(err, SPSH_E_UNSUPPORTED, "MPI can be opened only once per process");
     if (MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &level) != MPI_SUCCESS)
         return SPSH_FAIL(err, SPSH_E_IO, "MPI_Init_thread failed");
     if (level < MPI_THREAD_SERIALIZED)
-        return SPSH_FAIL(err, SPSH_E_UNSUPPORTED, "this MPI has no MPI_THREAD_SERIALIZED");
+        return SPSH_FAIL(err, SPSH_E_UNSUPPORTED,
+                         "this MPI library does not support MPI_THREAD_SERIALIZED");
     if (MPI_Comm_dup(MPI_COMM_WORLD, &s->world) != MPI_SUCCESS)
         return SPSH_FAIL(err, SPSH_E_IO, "MPI_Comm_dup failed");
     s->has_world = true;
@@ -416,7 +418,7 @@ spsh_status spsh__comm_mpi_open(const spsh_allocator *allocator, spsh__comm **re
         goto out;
     s->has_thread = pthread_create(&s->thread, NULL, move_messages, c) == 0;
     if (!s->has_thread) {
-        rc = SPSH_FAIL(err, SPSH_E_NO_MEMORY, "a thread for messages");
+        rc = SPSH_FAIL(err, SPSH_E_NO_MEMORY, "cannot start the thread that polls MPI");
         goto out;
     }
     *ret_comm = c;

@@ -45,7 +45,7 @@ static void name_missing(const spsh__collectives *c, char *text, size_t capacity
 {
     char ranks[64] = "";
     if (!spsh__comm_name_missing(c->comm, c->started, ranks, sizeof(ranks)))
-        (void)snprintf(text, capacity, "some rank is");
+        (void)snprintf(text, capacity, "an unknown rank is");
     else if (ranks[0] == '\0')
         (void)snprintf(text, capacity, "no rank is");
     else
@@ -64,8 +64,8 @@ static spsh_status fail(spsh__collectives *c, spsh_status rc, const spsh_error *
         return SPSH_FAIL(err, SPSH_E_TIMEOUT,
                          "%s missing: step %llu, %s%s, waited for %.1f s; this is rank %u of %u",
                          missing, (unsigned long long)*c->step, c->what,
-                         missing[0] == 'n' ? ", a device or what connects them hangs" : "",
-                         waited_s, c->comm->rank, c->comm->world_size);
+                         missing[0] == 'n' ? "; a device or the network hangs" : "", waited_s,
+                         c->comm->rank, c->comm->world_size);
     return SPSH_FAIL(err, rc, "step %llu, %s, rank %u of %u: %.140s", (unsigned long long)*c->step,
                      c->what, c->comm->rank, c->comm->world_size, why->message);
 }
@@ -85,7 +85,7 @@ static spsh_status settle(spsh__collectives *c, spsh_error *err)
 
 static spsh_status has_failed(const spsh__collectives *c, spsh_error *err)
 {
-    return SPSH_FAIL(err, SPSH_E_TIMEOUT, "step %llu: NCCL was given up before, in %s",
+    return SPSH_FAIL(err, SPSH_E_TIMEOUT, "step %llu: NCCL stopped after an earlier failure, in %s",
                      (unsigned long long)*c->step, c->what);
 }
 
@@ -164,13 +164,13 @@ static spsh_status judge(const spsh__comm *comm, const uint64_t *facts, const sp
         if (facts[r * FACT_COUNT + FACT_HAS_NCCL] != 0)
             continue;
         return r == comm->rank ? SPSH_FAIL(err, SPSH_E_UNSUPPORTED, "%.200s", why->message)
-                               : SPSH_FAIL(err, SPSH_E_UNSUPPORTED, "rank %u has no NCCL", r);
+                               : SPSH_FAIL(err, SPSH_E_UNSUPPORTED, "rank %u cannot use NCCL", r);
     }
     for (uint32_t r = 1; r < comm->world_size; r++)
         for (uint32_t before = 0; before < r; before++)
             if (facts[r * FACT_COUNT + FACT_KEY] == facts[before * FACT_COUNT + FACT_KEY])
                 return SPSH_FAIL(err, SPSH_E_UNSUPPORTED,
-                                 "ranks %u and %u have the same GPU: NCCL wants one for each",
+                                 "ranks %u and %u share a GPU, but NCCL needs one GPU per rank",
                                  before, r);
     return SPSH_OK;
 }
@@ -184,9 +184,9 @@ static spsh_status agree(spsh__collectives *c, spsh_error *err)
     if (facts == NULL)
         return SPSH_NO_MEMORY(err);
     uint64_t *own = facts + (size_t)comm->rank * FACT_COUNT;
-    spsh_status rc =
-        c->nccl == NULL ? SPSH_FAIL(&why, SPSH_E_NOT_FOUND, "the CUDA plug-in has no part for NCCL")
-                        : c->nccl->load_fn(NULL, &c->library, &why);
+    spsh_status rc = c->nccl == NULL ? SPSH_FAIL(&why, SPSH_E_NOT_FOUND,
+                                                 "the CUDA plug-in was built without NCCL")
+                                     : c->nccl->load_fn(NULL, &c->library, &why);
     if (rc == SPSH_OK)
         rc = c->nccl->key_fn(c->backend->device, &own[FACT_KEY], &why);
     own[FACT_HAS_NCCL] = rc == SPSH_OK;
@@ -214,9 +214,9 @@ static spsh_status join_others(spsh__collectives *c, spsh_error *err)
     if (rc != SPSH_OK)
         return rc;
     if (message[0] == 0)
-        return SPSH_FAIL(err, SPSH_E_IO, "rank 0 has no id for NCCL: %.180s", why.message);
+        return SPSH_FAIL(err, SPSH_E_IO, "rank 0 cannot create an NCCL id: %.180s", why.message);
     memcpy(&plan.id, message + 1, sizeof(plan.id));
-    c->what = "joining the others over NCCL";
+    c->what = "connecting the ranks over NCCL";
     rc = c->nccl->open_fn(c->library, &plan, &c->state, &why);
     if (rc != SPSH_OK) {
         c->state = NULL;
@@ -268,7 +268,7 @@ void spsh__collectives_close(spsh__collectives *c)
     spsh_allocator allocator = c->allocator;
     const spsh_cuda *cuda = c->backend->cuda;
     if (c->state != NULL && !spsh__comm_has_failed(c->comm)) {
-        c->what = "leaving NCCL";
+        c->what = "disconnecting from NCCL";
         if (spsh__collectives_wait(c, NULL) == SPSH_OK &&
             c->nccl->finish_fn(c->state, NULL) == SPSH_OK && settle(c, NULL) == SPSH_OK) {
             c->nccl->close_fn(c->state, 0);

@@ -7,7 +7,8 @@ static spsh_status self_send(spsh__comm *c, uint32_t to, uint32_t tag, const voi
 {
     (void)c, (void)tag, (void)bytes, (void)size_bytes;
     *ret_handle = 0;
-    return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "no rank %u in a world of one", to);
+    return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
+                     "rank %u does not exist: the run has only one process", to);
 }
 
 static spsh_status self_receive(spsh__comm *c, uint32_t from, uint32_t tag, void *bytes,

@@ -55,7 +55,7 @@ static spsh_status more_receives(task_comm *t, spsh_error *err)
     receive *receives =
         spsh__enlarge(&t->comm.allocator, t->receives, t->receive_max, more, sizeof(*receives));
     if (receives == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "messages on their way");
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "messages in flight");
     for (size_t i = t->receive_max; i < more; i++)
         receives[i].next = i + 1 < more ? i + 2 : 0;
     t->receives = receives;
@@ -200,8 +200,8 @@ static spsh_status task_wait(spsh__comm *c, spsh__comm_handle handle, uint32_t d
     r->next = t->first_free;
     t->first_free = handle;
     if (rc == SPSH_E_TIMEOUT)
-        return SPSH_FAIL(err, rc, "rank %u has not answered within %u ms", from, deadline_ms);
-    return rc == SPSH_OK ? rc : SPSH_FAIL(err, rc, "it is over");
+        return SPSH_FAIL(err, rc, "rank %u did not answer within %u ms", from, deadline_ms);
+    return rc == SPSH_OK ? rc : SPSH_FAIL(err, rc, "the run ended while a message was awaited");
 }
 
 static uint64_t task_now(const spsh__comm *c)

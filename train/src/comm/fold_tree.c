@@ -177,9 +177,9 @@ spsh_status spsh__fold_tree_make(const uint32_t *owners, uint32_t leaf_count, ui
     spsh_status rc = SPSH_OK;
 
     if (leaf_count == 0)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "a step has no leaves");
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "a step has no micro-batches");
     if (!take_memory(allocator, leaf_count, &tree, &p)) {
-        rc = SPSH_FAIL(err, SPSH_E_NO_MEMORY, "sum over %u leaves", leaf_count);
+        rc = SPSH_FAIL(err, SPSH_E_NO_MEMORY, "sum over %u micro-batches", leaf_count);
         goto out;
     }
     memcpy(p.holders, owners, leaf_count * sizeof(*owners));

@@ -44,7 +44,7 @@ static spsh_status pair(const variables *v, const char *rank_name, const char *s
     const char *rank_text = get(v, rank_name);
     const char *size_text = get(v, size_name);
     if (rank_text == NULL || size_text == NULL)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "%s is set, %s is not",
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "%s is set, but %s is not; set both or neither",
                          rank_text == NULL ? size_name : rank_name,
                          rank_text == NULL ? rank_name : size_name);
     spsh_status rc = number(v, rank_name, &l->rank, err);
@@ -54,8 +54,8 @@ static spsh_status pair(const variables *v, const char *rank_name, const char *s
         return rc;
     if (l->world_size == 0 || l->world_size > WORLD_MAX || l->rank >= l->world_size)
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
-                         "%s is %u and %s is %u: ranks are from 0 to the size less one", rank_name,
-                         l->rank, size_name, l->world_size);
+                         "%s is %u, but %s is %u; a rank must be less than the number of processes",
+                         rank_name, l->rank, size_name, l->world_size);
     return SPSH_OK;
 }
 
@@ -66,7 +66,7 @@ static spsh_status text_of(const variables *v, const char *name, char *to, size_
     if (text == NULL)
         return SPSH_OK;
     if (strlen(text) >= capacity)
-        return SPSH_FAIL(err, SPSH_E_LIMIT, "%s has more than %zu letters", name, capacity - 1);
+        return SPSH_FAIL(err, SPSH_E_LIMIT, "%s has more than %zu characters", name, capacity - 1);
     memcpy(to, text, strlen(text) + 1);
     return SPSH_OK;
 }
@@ -81,8 +81,8 @@ static spsh_status finish(const char *launcher, spsh__launch *l, spsh_error *err
         l->node_count = (l->world_size + l->local_size - 1) / l->local_size;
     if (l->local_size > l->world_size || l->local_rank >= l->local_size || l->node >= l->node_count)
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
-                         "%s's variables contradict each other: rank %u of %u, %u of %u on node %u "
-                         "of %u",
+                         "the variables of %s contradict each other: rank %u of %u, local rank %u "
+                         "of %u, node %u of %u",
                          launcher, l->rank, l->world_size, l->local_rank, l->local_size, l->node,
                          l->node_count);
     return SPSH_OK;
@@ -165,8 +165,10 @@ static spsh_status slurm_local_size(const char *text, uint32_t node, uint32_t *r
             is_good = spsh__take_digits(&at, UINT32_MAX, &times) && *at++ == ')';
         }
         if (!is_good || tasks == 0 || times == 0 || (*at != ',' && *at != '\0'))
-            return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "Slurm's tasks per node are '%s', node is %u",
-                             text, node);
+            return SPSH_FAIL(
+                err, SPSH_E_INVALID_ARG,
+                "cannot read the number of tasks per node from Slurm's '%s' (this is node %u)",
+                text, node);
         nodes += times;
         *ret = (uint32_t)tasks;
         if (*at == '\0')
@@ -175,7 +177,8 @@ static spsh_status slurm_local_size(const char *text, uint32_t node, uint32_t *r
     }
     if (nodes <= node)
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
-                         "Slurm's tasks per node are '%s', but this is node %u", text, node);
+                         "Slurm's numbers of tasks per node, '%s', do not include this node, %u",
+                         text, node);
     return SPSH_OK;
 }
 
@@ -195,12 +198,15 @@ static spsh_status slurm_first_host(const char *list, char *host, size_t capacit
         if (is_skipped)
             continue;
         if (length + 1 >= capacity)
-            return SPSH_FAIL(err, SPSH_E_LIMIT, "a host of more than %zu letters", capacity - 1);
+            return SPSH_FAIL(err, SPSH_E_LIMIT,
+                             "the name of the first Slurm node has more than %zu characters",
+                             capacity - 1);
         host[length++] = *at;
     }
     host[length] = '\0';
     if (is_inside || length == 0)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "Slurm's list of nodes is '%s'", list);
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
+                         "cannot read the first node from Slurm's node list '%s'", list);
     return SPSH_OK;
 }
 
@@ -289,8 +295,8 @@ static spsh_status check_against(const variables *v, const spsh__launch *found, 
     if (rc == SPSH_OK && differ(found, &other))
         rc =
             SPSH_FAIL(err, SPSH_E_INVALID_ARG,
-                      "variables of %s say rank %u of %u, those of %s rank %u of %u: unset those "
-                      "that are not meant",
+                      "the variables of %s say rank %u of %u, but those of %s say rank %u of %u; "
+                      "unset the wrong ones",
                       found->launcher, found->rank, found->world_size,
                       is_torchrun ? "mpirun" : "RANK and WORLD_SIZE", other.rank, other.world_size);
     return rc;
@@ -309,7 +315,7 @@ static spsh_status find_comm(const variables *v, spsh__launch *l, spsh_error *er
         return SPSH_OK;
     if (strcmp(name, "mpi") != 0 && strcmp(name, "tcp") != 0)
         return SPSH_FAIL(
-            err, SPSH_E_INVALID_ARG, "SPEECHSHARD_COMM is '%.100s', expected auto, mpi or tcp%s",
+            err, SPSH_E_INVALID_ARG, "SPEECHSHARD_COMM is '%.100s', expected auto, mpi, or tcp%s",
             name,
             strcmp(name, "gloo") == 0 ? "; Gloo has been removed: set it to tcp, or unset it" : "");
     return text_of(v, "SPEECHSHARD_COMM", l->comm, sizeof(l->comm), err);

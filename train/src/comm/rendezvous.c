@@ -64,7 +64,7 @@ enum {
 #define ASK_MAGIC   "SPSHASKS"
 #define FILE_MAGIC  "speechshard meeting "
 #define FILE_HEAD   FILE_MAGIC "2\n"
-#define NO_ANSWER   "whoever listens there does not answer"
+#define NO_ANSWER   "the process that listens there does not answer"
 #define ROLE_RUN    "speechshard meeting run"
 #define ROLE_COMES  "speechshard meeting connecting"
 #define ROLE_HEARS  "speechshard meeting listening"
@@ -325,18 +325,19 @@ static bool read_claim(const meeting *m, const dialog *d, claim *ret, char *why)
     prove_run(m, run);
     *ret = c;
     if (!spsh__proof_is_equal(proof, from + CLAIM_BYTES))
-        (void)snprintf(why, 120, "the proof of the secret is wrong");
+        (void)snprintf(why, 120, "the secret is not the same on both ranks");
     else if (!spsh__proof_is_equal(run, from + 32))
-        (void)snprintf(why, 120, "another run is meeting here");
+        (void)snprintf(why, 120, "another run uses this address");
     else if (restarts != m->launch->restart_count)
-        (void)snprintf(why, 120, "this is attempt %u, not %u", m->launch->restart_count, restarts);
+        (void)snprintf(why, 120, "expected attempt %u of the run, found %u",
+                       m->launch->restart_count, restarts);
     else if (world != m->launch->world_size)
-        (void)snprintf(why, 120, "these are %u processes, not %u", m->launch->world_size, world);
+        (void)snprintf(why, 120, "expected %u processes, found %u", m->launch->world_size, world);
     else if (c.number != m->number && (must_know || c.number != 0))
-        (void)snprintf(why, 120, "this is a later meeting");
+        (void)snprintf(why, 120, "the ranks have started again since");
     else if (c.kind != (must_know ? TO_OTHER : TO_FIRST) || c.rank <= m->launch->rank ||
              c.rank >= world || c.port == 0 || c.port > 65535)
-        (void)snprintf(why, 120, "rank %u has no business here", c.rank);
+        (void)snprintf(why, 120, "a connection from rank %u was not expected here", c.rank);
     else
         return true;
     return false;
@@ -363,7 +364,7 @@ static bool take_answer(meeting *m, int s, const char *magic, uint64_t end_ns, u
                note_why(m, false, NO_ANSWER);
     if (memcmp(to, NOPE_MAGIC, MAGIC_BYTES) != 0 ||
         !take(m, s, why, sizeof(why), after_ms(HELLO_MS)))
-        return note_why(m, false, "whoever listens there is somebody else");
+        return note_why(m, false, "the program that listens there is not speechshard");
     why[sizeof(why) - 1] = '\0';
     for (char *c = why; *c != '\0'; c++) /* any process may have sent them */
         if (*c < ' ' || *c > '~')
@@ -382,7 +383,7 @@ static bool speak(meeting *m, int s, uint32_t port, hello_kind kind, uint64_t nu
     const bool is_patient = kind == TO_OTHER;
     spsh__store_u32le(d.port, port);
     if (!write_hello(d.hello))
-        return note_why(m, false, "no random numbers");
+        return note_why(m, false, "the system has no random numbers");
     if (!put(m, s, d.hello, sizeof(d.hello)))
         return note_why(m, false, NO_ANSWER);
     if (!take_answer(m, s, ASK_MAGIC, is_patient ? m->end_ns : after_ms(HELLO_MS), d.ask))
@@ -510,7 +511,7 @@ static spsh_status name_missing(const meeting *m, spsh_error *err)
             length += (size_t)snprintf(names + length, sizeof(names) - length, "%s%u",
                                        length == 0 ? "" : ", ", r);
     return SPSH_FAIL(err, SPSH_E_TIMEOUT,
-                     "rank %s of %u has not connected within %.1f s; it looks for rank 0 %s %.100s",
+                     "rank %s of %u did not connect within %.1f s; they look for rank 0 %s %.100s",
                      names, m->launch->world_size, (double)m->o->deadline_ms / 1e3,
                      m->is_file_place ? "by" : "at", m->is_file_place ? m->path : m->host);
 }
@@ -620,8 +621,8 @@ static int create_private(const meeting *m, char *path, spsh_error *err)
         (void)SPSH_FAIL_OS(err, SPSH_E_IO, errno, "%.200s: %s", m->path, strerror(errno));
     else if (m->is_file_secret && (found.st_mode & 077) != 0)
         (void)SPSH_FAIL(err, SPSH_E_IO,
-                        "%.120s: other users may read files here (mode %o), so no secret can be "
-                        "kept: set " SPSH__LAUNCH_SECRET " for all ranks",
+                        "%.120s: cannot keep a secret in this file, because other users may read "
+                        "new files here (mode %o); set " SPSH__LAUNCH_SECRET " for all ranks",
                         m->path, (unsigned)found.st_mode & 0777);
     else
         return fd;
@@ -690,8 +691,8 @@ static bool load_file(meeting *m, char *text)
     (void)close(fd);
     if (length < 0)
         note_why(m, false,
-                 is_there && !is_private ? "other users may read that file"
-                                         : "that file cannot be read");
+                 is_there && !is_private ? "other users can read that file"
+                                         : "cannot read that file");
     text[length < 0 ? 0 : length] = '\0';
     return length >= 0 && strlen(text) == (size_t)length;
 }
@@ -704,8 +705,8 @@ static bool parse_file(meeting *m, const char *text, place *ret)
     if (strncmp(text, FILE_HEAD, strlen(FILE_HEAD)) != 0)
         return note_why(m, false,
                         strncmp(text, FILE_MAGIC, strlen(FILE_MAGIC)) == 0
-                            ? "another version of speechshard has written that file"
-                            : "that file is something else");
+                            ? "another version of speechshard wrote that file"
+                            : "that file is not a meeting file of speechshard");
     const char *at = text + strlen(FILE_HEAD);
     /* NOLINTNEXTLINE(cert-err34-c): widths bound the numbers */
     if (sscanf(at, "number %16" SCNx64 "\nport %5" SCNu32 "\nsecret %64[-0-9a-f]\n%n", &ret->number,
@@ -805,7 +806,7 @@ static spsh_status find_first(meeting *m, spsh_error *err)
             return SPSH_OK;
         }
         if (s >= 0)
-            note_why(m, false, "rank 0 has hung up");
+            note_why(m, false, "rank 0 disconnected");
         hang_up(&s);
         (void)nanosleep(&pause, NULL);
     }
@@ -838,7 +839,7 @@ static spsh_status go_to_others(meeting *m, spsh_error *err)
                             ? greet_other(m, (struct sockaddr *)&v4, sizeof(v4))
                             : greet_other(m, (struct sockaddr *)&to, sizeof(to));
         if (m->sockets[r] < 0)
-            return SPSH_FAIL(err, SPSH_E_TIMEOUT, "rank %u cannot be reached from rank %u: %.160s",
+            return SPSH_FAIL(err, SPSH_E_TIMEOUT, "rank %u is not reachable from rank %u: %.160s",
                              r, m->launch->rank, m->why);
     }
     return SPSH_OK;
@@ -863,9 +864,8 @@ static spsh_status give_table(const meeting *m, spsh_error *err)
     }
     for (uint32_t r = 1; rc == SPSH_OK && r < world; r++)
         if (!put(m, m->sockets[r], table, size))
-            rc = SPSH_FAIL(
-                err, SPSH_E_TIMEOUT,
-                "rank %u connected, but closed the connection before all others connected", r);
+            rc = SPSH_FAIL(err, SPSH_E_TIMEOUT,
+                           "rank %u connected, but disconnected before all ranks were there", r);
     spsh__free(m->allocator, table);
     return rc;
 }
@@ -878,13 +878,14 @@ static spsh_status lead(meeting *m, spsh_error *err)
     spsh_status rc = SPSH_OK;
     if (!spsh__random_bytes(&m->number, sizeof(m->number)) ||
         (m->is_file_secret && !spsh__random_bytes(&m->secret, sizeof(m->secret))))
-        return SPSH_FAIL_OS(err, SPSH_E_IO, errno, "no random numbers: %s", strerror(errno));
+        return SPSH_FAIL_OS(err, SPSH_E_IO, errno, "the system has no random numbers: %s",
+                            strerror(errno));
     m->number |= m->number == 0; /* 0: not known */
     m->has_secret = true;
     if (m->host[0] != '\0') {
         m->listeners[1] = listen_at(m, m->port);
         if (m->listeners[1] < 0 && m->path[0] == '\0')
-            return SPSH_FAIL_OS(err, SPSH_E_IO, errno, "rank 0 cannot listen at port %u: %s",
+            return SPSH_FAIL_OS(err, SPSH_E_IO, errno, "rank 0 cannot listen on port %u: %s",
                                 m->port, strerror(errno));
     }
     if (m->path[0] != '\0')
@@ -959,9 +960,10 @@ static spsh_status find_place(meeting *m, spsh_error *err)
     const bool is_file = !is_auto && strncmp(o->where, "file://", 7) == 0 && o->where[7] != '\0';
     const bool is_tcp = !is_auto && strncmp(o->where, "tcp://", 6) == 0;
     if (!is_auto && !is_file && !(is_tcp && read_tcp(m, o->where + 6)))
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
-                         "a rendezvous is auto, file://FOLDER or tcp://HOST:PORT, not '%.100s'",
-                         o->where);
+        return SPSH_FAIL(
+            err, SPSH_E_INVALID_ARG,
+            "the rendezvous must be auto, file://FOLDER, or tcp://HOST:PORT, not '%.100s'",
+            o->where);
     const uint64_t port = (uint64_t)l->master_port + 1 + l->restart_count;
     if (is_auto && l->master[0] != '\0' && l->master_port != 0 && port <= 65535) {
         (void)snprintf(m->host, sizeof(m->host), "%s", l->master);
@@ -973,11 +975,11 @@ static spsh_status find_place(meeting *m, spsh_error *err)
     m->is_file_secret = !m->has_secret;
     const bool has_file = m->is_file_place || (m->is_file_secret && o->folder != NULL);
     if (has_file && !spsh__rendezvous_path(o, m->path, sizeof(m->path)))
-        return SPSH_FAIL(err, SPSH_E_LIMIT, "the rendezvous' folder is too long");
+        return SPSH_FAIL(err, SPSH_E_LIMIT, "the path of the rendezvous folder is too long");
     if (!m->is_file_place && m->host[0] == '\0')
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
-                         "the launcher sets no MASTER_ADDR and MASTER_PORT: set where the "
-                         "processes meet");
+                         "MASTER_ADDR and MASTER_PORT are not set: set the rendezvous to "
+                         "file://FOLDER or tcp://HOST:PORT");
     if (m->is_file_secret && !has_file)
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
                          "the ranks share no secret: without a folder that all of them see, "
@@ -991,7 +993,8 @@ static spsh_status meet(meeting *m, spsh_error *err)
     m->listeners[0] = listen_at(m, 0);
     m->own_port = m->listeners[0] < 0 ? 0 : port_of(m->listeners[0]);
     if (m->own_port == 0)
-        return SPSH_FAIL_OS(err, SPSH_E_IO, errno, "cannot listen: %s", strerror(errno));
+        return SPSH_FAIL_OS(err, SPSH_E_IO, errno, "cannot open a port for the other ranks: %s",
+                            strerror(errno));
     if (l->rank == 0)
         return lead(m, err);
     spsh_status rc = find_first(m, err);
@@ -1031,9 +1034,10 @@ spsh_status spsh__rendezvous_meet(const spsh__rendezvous_options *options,
     if (rc == SPSH_OK)
         rc = meet(m, err);
     if (rc == SPSH_E_TIMEOUT && is_stopped(m))
-        rc = SPSH_FAIL(err, SPSH_E_CANCELED,
-                       "stopped while rank %u of %u waited for the others; nothing was started",
-                       l->rank, l->world_size);
+        rc = SPSH_FAIL(
+            err, SPSH_E_CANCELED,
+            "stopped while rank %u of %u waited for the other ranks; the run has not started",
+            l->rank, l->world_size);
     for (uint32_t r = 0; rc != SPSH_OK && r < l->world_size; r++)
         hang_up(&sockets[r]);
     hang_up(&m->listeners[0]);

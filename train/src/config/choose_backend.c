@@ -34,7 +34,7 @@ static spsh_status choose_device(const spsh__compute_options *o, const spsh_cuda
     uint64_t number = 0;
     if (!spsh__take_digits(&text, UINT32_MAX, &number) || number >= count)
         return SPSH_FAIL(
-            err, SPSH_E_INVALID_ARG, "train.device is %s, but there %s %u device%s, from 0 on",
+            err, SPSH_E_INVALID_ARG, "train.device is %s, but there %s %u device%s, counted from 0",
             o->config->device, count == 1 ? "is" : "are", count, count == 1 ? "" : "s");
     *ret_number = (uint32_t)number;
     return SPSH_OK;
@@ -66,13 +66,12 @@ static spsh_status log_device(const spsh__compute_options *o, spsh__compute *c, 
     const spsh_status rc = spsh_cuda_device_get(c->cuda, c->backend->device, &device, err);
     if (rc != SPSH_OK)
         return rc;
-    (void)snprintf(c->text, sizeof(c->text), "cuda, device %u of %u (%.80s), %s%s",
-                   c->backend->device, spsh_cuda_device_count(c->cuda), device.name,
-                   precisions[c->backend->precision],
-                   o->config->is_deterministic
-                       ? ", deterministic"
-                       : "; not deterministic: with train.deterministic a resumed run has the "
-                         "same bits");
+    (void)snprintf(
+        c->text, sizeof(c->text), "cuda, device %u of %u (%.80s), %s%s", c->backend->device,
+        spsh_cuda_device_count(c->cuda), device.name, precisions[c->backend->precision],
+        o->config->is_deterministic
+            ? ", deterministic"
+            : "; not deterministic: set train.deterministic to get identical bits after a resume");
     return SPSH_OK;
 }
 
@@ -98,7 +97,7 @@ static void tell_host(const char *name, const char *why, spsh__compute *c)
 {
     const bool is_surprise = why != NULL && machine_has_gpu();
     (void)snprintf(c->text, sizeof(c->text), "%s%s%s%s", name,
-                   why != NULL ? ", as there is no GPU" : "", is_surprise ? ": " : "",
+                   why != NULL ? ", because there is no GPU" : "", is_surprise ? ": " : "",
                    is_surprise ? why : "");
     (void)snprintf(c->why, sizeof(c->why), "%s", why == NULL || is_surprise ? "" : why);
 }
@@ -111,8 +110,8 @@ static spsh_status open_on_host(const spsh__compute_options *o, const char *why,
     const uint32_t wanted = o->config->precision;
     if (wanted > 1 && !o->is_for_reading)
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
-                         "train.precision is %s, which backend %s does not have, but cuda%s%.120s: "
-                         "auto, or fp32, is right here",
+                         "train.precision is %s, which backend %s does not support, but cuda "
+                         "does%s%.120s; use auto or fp32",
                          precisions[wanted - 1], name, why != NULL ? "; no GPU: " : "",
                          why != NULL ? why : "");
     tell_host(name, why, c);
@@ -136,7 +135,7 @@ static spsh_status agree(const spsh__compute_options *o, spsh__compute *c, spsh_
         spsh__comm_all_reduce(o->comm, SPSH__COMM_U64, SPSH__COMM_MAX, &missing, 1, err);
     if (rc == SPSH_OK && missing != 0 && c->backend != NULL) {
         spsh__compute_close(c);
-        spsh_error_set(why, SPSH_E_NOT_FOUND, 0, SPSH_OFFSET_NONE, "another process has none");
+        spsh_error_set(why, SPSH_E_NOT_FOUND, 0, SPSH_OFFSET_NONE, "another process has no GPU");
     }
     return rc;
 }
@@ -159,9 +158,10 @@ static spsh_status open_cuda(const spsh__compute_options *o, spsh__compute *c, s
 {
     spsh_error why = SPSH_ERROR_INIT;
     const spsh_status rc = open_on_device(o, c, &why);
-    return rc == SPSH_OK ? SPSH_OK
-                         : SPSH_FAIL_AT(err, rc, why.offset_bytes,
-                                        "train.backend is cuda, but: %.180s", why.message);
+    return rc == SPSH_OK
+               ? SPSH_OK
+               : SPSH_FAIL_AT(err, rc, why.offset_bytes,
+                              "train.backend is cuda, but cannot be used: %.180s", why.message);
 }
 
 /* Reject a strategy that races on a device. */
@@ -171,8 +171,8 @@ static spsh_status check_strategy(const spsh__compute_options *o, spsh_error *er
     if (!o->needs_host)
         return SPSH_OK;
     return SPSH_FAIL(err, SPSH_E_UNSUPPORTED,
-                     "train.strategy %s%s%s cannot run on a GPU: its exchanges and the computation "
-                     "would change weights there at once; use %s, or train.backend=cpu",
+                     "train.strategy %s%s%s cannot run on a GPU, because its exchanges change "
+                     "weights during the computation; set %s, or train.backend=cpu",
                      o->config->strategy, has_nodes ? " with train.outer " : "",
                      has_nodes ? o->config->outer : "",
                      has_nodes ? "train.outer=d1-model or dpsgd-ring"

@@ -260,7 +260,7 @@ static spsh_status unknown_key(const place *where, const char *key, spsh_error *
         if (strcmp(dot == NULL ? names[i] : dot + 1, last == NULL ? key : last + 1) == 0)
             nearest = names[i];
     }
-    return SPSH_FAIL(err, SPSH_E_NOT_FOUND, "%s is not a key%s%s%s", where->text,
+    return SPSH_FAIL(err, SPSH_E_NOT_FOUND, "%s: unknown key%s%s%s", where->text,
                      nearest == NULL ? "" : "; did you mean '", nearest == NULL ? "" : nearest,
                      nearest == NULL ? "" : "'?");
 }
@@ -300,8 +300,8 @@ static spsh_status take_setting(void *user, const spsh_setting *s, spsh_error *e
         return unknown_key(&where, key, err);
     given *g = &r->given[number];
     if (line > 0 && g->bytes != NULL)
-        return SPSH_FAIL(err, SPSH_E_SYNTAX, "%s is in line %llu already", where.text,
-                         (unsigned long long)g->line);
+        return SPSH_FAIL(err, SPSH_E_SYNTAX, "%s: the key is also in line %llu; remove one",
+                         where.text, (unsigned long long)g->line);
     for (size_t i = 0; i < s->count; i++)
         size += strlen(s->texts[i]) + 1;
     char *bytes = malloc(size + 1);
@@ -325,7 +325,7 @@ static spsh_status take_override(reading *r, const char *override, spsh_error *e
     const size_t size = equals == NULL ? 0 : (size_t)(equals - override);
     char key[SPSH_SETTINGS_KEY_BYTES];
     if (size == 0 || size >= sizeof(key))
-        return SPSH_FAIL(err, SPSH_E_SYNTAX, "'%.200s' is not key=value", override);
+        return SPSH_FAIL(err, SPSH_E_SYNTAX, "'%.200s': expected KEY=VALUE", override);
     memcpy(key, override, size);
     key[size] = '\0';
     const char *value = equals + 1;
@@ -366,17 +366,16 @@ static spsh_status set_number(const field *f, const char *text, void *to, const 
     uint64_t whole = 0;
     if (f->kind == FIELD_U32 || f->kind == FIELD_U64 || f->kind == FIELD_BOUND) {
         if (!read_u64(text, &whole))
-            return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "%s: '%.100s' is %s", where->text, text,
-                             f->kind == FIELD_BOUND ? "neither any nor a whole number"
-                                                    : "not a whole number");
+            return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "%s: '%.100s' is not %s", where->text, text,
+                             f->kind == FIELD_BOUND ? "'any' or a whole number" : "a whole number");
         number = (double)whole;
     } else if (!read_double(text, &number)) {
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "%s: '%.100s' is not a number", where->text,
                          text);
     }
     if (f->max > 0 && (number < f->min || number > f->max))
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "%s: %.100s is not in %g ... %g", where->text,
-                         text, f->min, f->max);
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "%s: %.100s is not in the range %g to %g",
+                         where->text, text, f->min, f->max);
     if (f->kind == FIELD_U32 || f->kind == FIELD_BOUND)
         *(uint32_t *)to = (uint32_t)whole;
     else if (f->kind == FIELD_U64)
@@ -394,13 +393,13 @@ static spsh_status no_such_word(const field *f, const char *text, const place *w
     size_t size = 0;
     const char *nearest = spsh_nearest_word(text, strlen(text), f->words);
     if (nearest != NULL)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "%s: there is no '%.100s'; did you mean '%s'?",
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "%s: unknown value '%.100s'; did you mean '%s'?",
                          where->text, text, nearest);
     for (size_t i = 0; f->words[i] != NULL && size < sizeof(all); i++)
         size += (size_t)snprintf(all + size, sizeof(all) - size, "%s%s", i == 0 ? "" : ", ",
                                  f->words[i]);
-    return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "%s: there is no '%.100s'; there are %s", where->text,
-                     text, all);
+    return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "%s: unknown value '%.100s'; expected one of %s",
+                     where->text, text, all);
 }
 
 static spsh_status set_word(const field *f, const char *text, void *to, const place *where,
@@ -462,7 +461,7 @@ static spsh_status set_list(const field *f, const given *g, void *config, const 
         return f->kind == FIELD_NUMBERS && count == 0 ? SPSH_OK : SPSH_NO_MEMORY(err);
     for (size_t i = 0; i < count; i++, at += strlen(at) + 1) {
         if (at[0] == '\0')
-            return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "%s: an item of the list is empty",
+            return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "%s: the list has an empty item",
                              where->text);
         const spsh_status rc = texts != NULL ? set_text(&texts[i], at, err)
                                              : set_number(f, at, &numbers[i], where, err);
@@ -479,7 +478,8 @@ static spsh_status set_field(const field *f, const given *g, spsh__config *confi
     if (f->kind == FIELD_TEXTS || f->kind == FIELD_NUMBERS)
         return set_list(f, g, config, &where, err);
     if (g->is_list)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "%s is one value, not a list", where.text);
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "%s: expected one value, found a list",
+                         where.text);
     switch (f->kind) {
     case FIELD_TEXT: return set_name(f, g->bytes, (char **)to, &where, err);
     case FIELD_BOUND:
@@ -557,8 +557,8 @@ static spsh_status check_device(const reading *r, spsh_error *err)
         return SPSH_OK;
     const given *g = given_of(r, "train.device");
     const place where = place_of(g->name, g->line, "train.device");
-    return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
-                     "%s: '%.100s' is neither auto nor the number of a device", where.text, text);
+    return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "%s: '%.100s' is not auto or a device number",
+                     where.text, text);
 }
 
 static spsh_status check_together(const reading *r, spsh_error *err)
@@ -571,24 +571,24 @@ static spsh_status check_together(const reading *r, spsh_error *err)
         /* clang-format off */
     } rules[] = {
         {is_hybrid && c->alignments[0] == NULL,
-         "lstm-hybrid learns a state a frame: data.alignments names no file of them"},
+         "data.alignments is not set, but lstm-hybrid needs alignments: one state per frame"},
         {!is_hybrid && c->alignments[0] != NULL,
-         "data.alignments: only lstm-hybrid learns from alignments"},
+         "data.alignments is set, but only lstm-hybrid is trained on alignments"},
         {!is_hybrid && c->model.outputs > 0,
-         "model.outputs: only lstm-hybrid has it; for other models the vocabulary determines the "
-         "number of symbols"},
+         "model.outputs is set, but only lstm-hybrid has it; other models have one output per symbol "
+         "of the vocabulary"},
         {!is_hybrid && c->model.chunk_frames > 0,
-         "model.chunk_frames: only lstm-hybrid learns from chunks"},
-        {c->model.outputs == 1, "model.outputs is 1: at least 2 states, or 0"},
+         "model.chunk_frames is set, but only lstm-hybrid is trained on chunks"},
+        {c->model.outputs == 1, "model.outputs is 1; expected 2 or more states, or 0"},
         {c->utterance_seconds_max > 0 && c->utterance_seconds_max < c->utterance_seconds_min,
-         "data.utterance_seconds_max is below data.utterance_seconds_min"},
+         "data.utterance_seconds_max is less than data.utterance_seconds_min"},
         {c->epochs == 0 && c->samples_max == 0,
-         "train.epochs and train.samples_max are 0: training has no end"},
+         "train.epochs and train.samples_max are both 0, so training would not end; set one"},
         {!c->is_adamw && c->sgd.is_nesterov && c->sgd.momentum <= 0,
-         "train.nesterov needs train.momentum above 0"},
+         "train.nesterov needs a train.momentum greater than 0"},
         {c->schedule == SPSH__SCHEDULE_COSINE && c->schedule_samples > 0 &&
              c->schedule_samples <= c->warm_up_samples,
-         "train.schedule_samples is not above train.warm_up_samples"},
+         "train.schedule_samples must be greater than train.warm_up_samples"},
     };
     /* clang-format on */
     const given *weights = given_of(r, "data.train_weights");
@@ -596,10 +596,10 @@ static spsh_status check_together(const reading *r, spsh_error *err)
     while (c->train[trained] != NULL)
         trained++;
     if (trained == 0)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "data.train: no dataset is named");
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "data.train names no dataset");
     if (c->train_weights != NULL && weights->count != trained)
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
-                         "data.train_weights has %zu numbers, data.train %zu datasets",
+                         "data.train_weights has %zu numbers, but data.train has %zu datasets",
                          weights->count, trained);
     for (size_t i = 0; i < sizeof(rules) / sizeof(rules[0]); i++)
         if (rules[i].is_wrong)

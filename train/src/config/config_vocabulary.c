@@ -44,8 +44,8 @@ static spsh_status write_new(const spsh__vocabulary *vocabulary, const char *pat
         rc = SPSH_NO_MEMORY(err);
     else if (rc != SPSH_OK || text_before == NULL || strcmp(text, text_before) != 0)
         rc = SPSH_FAIL(err, SPSH_E_EXISTS,
-                       "%s: is there, and is not what the transcripts give now: remove it, or name "
-                       "another file",
+                       "%s: the file exists, but differs from the vocabulary of the transcripts; "
+                       "remove it, or name another file",
                        path);
     free(text);
     free(text_before);
@@ -64,15 +64,17 @@ spsh_status spsh_vocabulary_make(const spsh_vocabulary_options *options, char **
     if (rc != SPSH_OK)
         return rc;
     if (known.config_path == NULL)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "a vocabulary needs a configuration");
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
+                         "config_path is NULL: a vocabulary needs a configuration");
     const spsh_io *io = known.io != NULL ? known.io : spsh_io_default();
     rc = spsh__config_read(known.config_path, known.overrides, io, &config, err);
     if (rc != SPSH_OK)
         return rc;
     if (config->vocabulary[0] == '\0')
-        rc = SPSH_FAIL(err, SPSH_E_INVALID_ARG,
-                       "%s: names no vocabulary: set 'vocabulary: FILE' to the file to write",
-                       known.config_path);
+        rc = SPSH_FAIL(
+            err, SPSH_E_INVALID_ARG,
+            "%s: the key vocabulary is not set; 'vocabulary: FILE' names the file to write",
+            known.config_path);
     if (rc == SPSH_OK)
         rc = make(&known, config, &vocabulary, err);
     if (rc == SPSH_OK)

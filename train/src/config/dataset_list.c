@@ -71,11 +71,11 @@ static spsh_status check_splits(const spsh__dataset_list *list, uint32_t number,
             passes = has_name(list->splits[i], group.split);
         if (passes != (own == NULL || has_name(own, group.split)))
             return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
-                             "%s: its split '%.*s' %s, but other datasets' splits say otherwise: "
-                             "name the same splits with all of them",
+                             "%s: its split '%.*s' %s for this dataset, but not for all others; "
+                             "name the same splits for each dataset",
                              spsh_dataset_path(list->datasets[number]), (int)group.split.size_bytes,
                              (const char *)group.split.data,
-                             passes ? "is not listed" : "is listed");
+                             passes ? "is excluded" : "is included");
     }
     return SPSH_OK;
 }

@@ -170,7 +170,7 @@ static spsh_status choose(const spsh__train_state *self, const spsh__train_lane 
     int count = 0;
     const cudnnStatus_t status = list(self, lane, plan, candidates, &count);
     if (status != CUDNN_STATUS_SUCCESS)
-        return spsh__dnn_check(self->calls, status, "choosing how to convolve", err);
+        return spsh__dnn_check(self->calls, status, "choosing a convolution algorithm", err);
     for (int i = 0; i < count; i++) {
         const bool is_strict = self->plan.is_deterministic || adds_halves;
         if (candidates[i].is_possible && (candidates[i].is_deterministic || !is_strict) &&
@@ -182,10 +182,10 @@ static spsh_status choose(const spsh__train_state *self, const spsh__train_lane 
             return SPSH_OK;
     }
     return spsh__cuda_fail(err, SPSH_E_UNSUPPORTED,
-                           "cuDNN has no algorithm%s for a convolution of %u x %u x %u x %u by "
-                           "%u x %u x %u that needs at most %zu MiB",
-                           self->plan.is_deterministic ? " with the same bits each time" : "",
-                           s->batch, s->in_channels, s->in_bins, s->in_frames, s->out_channels,
+                           "cuDNN has no%s algorithm for a convolution of %u x %u x %u x %u by %u "
+                           "x %u x %u that needs at most %zu MiB",
+                           self->plan.is_deterministic ? " deterministic" : "", s->batch,
+                           s->in_channels, s->in_bins, s->in_frames, s->out_channels,
                            s->kernel_bins, s->kernel_frames, bytes_max >> 20);
 }
 
@@ -264,8 +264,8 @@ static spsh_status find_plan(const spsh__train_state *self, spsh__train_lane *la
 
 spsh_status spsh__train_conv_open(spsh__train_state *self, spsh__train_lane *lane, spsh_error *err)
 {
-    const spsh_status rc =
-        spsh__dnn_check(self->calls, self->calls->cudnnCreate(&lane->dnn), "opening it", err);
+    const spsh_status rc = spsh__dnn_check(self->calls, self->calls->cudnnCreate(&lane->dnn),
+                                           "creating a handle", err);
     if (rc != SPSH_OK)
         return rc;
     lane->convs = (spsh__conv_plan *)calloc(SPSH__CONV_PLANS, sizeof(*lane->convs));
@@ -288,7 +288,7 @@ static spsh_status begin(spsh__train_state *self, spsh__train_lane *lane, void *
         return SPSH_OK;
     const spsh_status rc =
         spsh__dnn_check(self->calls, self->calls->cudnnSetStream(lane->dnn, (cudaStream_t)stream),
-                        "choosing a stream", err);
+                        "setting the stream", err);
     if (rc == SPSH_OK)
         lane->dnn_stream = stream;
     return rc;
@@ -302,7 +302,7 @@ static spsh_status plan_of(const spsh__train_state *self, spsh__train_lane *lane
     const spsh__conv_key key = {w->shape, (uint32_t)w->kind};
     if (w->x.is_half != (type_of(self) != CUDNN_DATA_FLOAT))
         return spsh__cuda_fail(err, SPSH_E_INVALID_ARG,
-                               "a convolution of floats with 16 bits, or of 16 bits with floats");
+                               "a convolution has buffers of both 32 and 16 bits");
     return find_plan(self, lane, &key, w->work_bytes_max, ret_plan, err);
 }
 

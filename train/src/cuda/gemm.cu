@@ -102,7 +102,7 @@ static spsh_status describe(const spsh__train_state *self, spsh__gemm_plan *plan
     if (status == CUBLAS_STATUS_SUCCESS)
         status =
             calls->cublasLtMatrixLayoutCreate(&plan->c, c, key->n, key->m, (int64_t)key->c_stride);
-    return spsh__blas_check(calls, status, "describing a product", err);
+    return spsh__blas_check(calls, status, "describing a matrix product", err);
 }
 
 static cublasStatus_t prefer(const spsh__train_state *self, const spsh__gemm_key *key,
@@ -155,12 +155,13 @@ static spsh_status choose(const spsh__train_state *self, const spsh__train_lane 
     }
     if (status == CUBLAS_STATUS_SUCCESS)
         status = CUBLAS_STATUS_NOT_SUPPORTED;
-    return spsh__cuda_fail(
-        err, status == CUBLAS_STATUS_NOT_SUPPORTED ? SPSH_E_UNSUPPORTED : SPSH_E_IO,
-        "cuBLASLt has no algorithm for a product of %u x %u x %u, strides %llu, %llu, %llu: %s",
-        key->m, key->n, key->k, (unsigned long long)key->a_stride,
-        (unsigned long long)key->b_stride, (unsigned long long)key->c_stride,
-        calls->cublasLtGetStatusString(status));
+    return spsh__cuda_fail(err,
+                           status == CUBLAS_STATUS_NOT_SUPPORTED ? SPSH_E_UNSUPPORTED : SPSH_E_IO,
+                           "cuBLASLt has no algorithm for a matrix product of %u x %u x %u, "
+                           "strides %llu, %llu, %llu: %s",
+                           key->m, key->n, key->k, (unsigned long long)key->a_stride,
+                           (unsigned long long)key->b_stride, (unsigned long long)key->c_stride,
+                           calls->cublasLtGetStatusString(status));
 }
 
 /* ---- the table ---- */
@@ -219,15 +220,16 @@ static spsh_status find_plan(const spsh__train_state *self, spsh__train_lane *la
 spsh_status spsh__train_gemm_open(spsh__train_state *self, spsh__train_lane *lane, spsh_error *err)
 {
     spsh_status rc = spsh__cuda_check(cudaMalloc(&lane->gemm_work, SPSH__GEMM_WORK_BYTES),
-                                      "work space of products", err);
+                                      "workspace of matrix products", err);
     if (rc == SPSH_OK)
-        rc = spsh__blas_check(self->calls, self->calls->cublasLtCreate(&lane->blas), "opening it",
-                              err);
+        rc = spsh__blas_check(self->calls, self->calls->cublasLtCreate(&lane->blas),
+                              "creating a handle", err);
     if (rc != SPSH_OK)
         return rc;
     lane->gemms = (spsh__gemm_plan *)calloc(SPSH__GEMM_PLANS, sizeof(*lane->gemms));
-    return lane->gemms != NULL ? SPSH_OK
-                               : spsh__cuda_fail(err, SPSH_E_NO_MEMORY, "products: out of memory");
+    return lane->gemms != NULL
+               ? SPSH_OK
+               : spsh__cuda_fail(err, SPSH_E_NO_MEMORY, "matrix products: out of memory");
 }
 
 void spsh__train_gemm_close(const spsh__train_state *self, spsh__train_lane *lane)
@@ -248,7 +250,8 @@ spsh_status spsh__train_gemm(void *opaque, uint32_t lane_number, void *stream, c
     const float beta = (float)g->keep;
     int before = 0;
     if (g->a.is_half != g->b.is_half)
-        return spsh__cuda_fail(err, SPSH_E_INVALID_ARG, "a product of floats and halves");
+        return spsh__cuda_fail(err, SPSH_E_INVALID_ARG,
+                               "a matrix product has operands of both 32 and 16 bits");
     spsh_status rc = spsh__cuda_enter(self->plan.device, &before, err);
     if (rc != SPSH_OK)
         return rc;
@@ -260,7 +263,7 @@ spsh_status spsh__train_gemm(void *opaque, uint32_t lane_number, void *stream, c
                                         g->a.data, plan->a, &beta, g->c.data, plan->c, g->c.data,
                                         plan->c, &plan->algorithm, lane->gemm_work,
                                         SPSH__GEMM_WORK_BYTES, (cudaStream_t)stream),
-            "a product", err);
+            "a matrix product", err);
     spsh__cuda_leave(before);
     return rc;
 }

@@ -40,11 +40,12 @@ static spsh_status check_launch(const spsh__train_state *self, const spsh__kerne
                                 spsh_error *err)
 {
     if (l->kernel >= SPSH__DEVICE_KERNEL_COUNT || l->job_bytes != kernels[l->kernel].job_bytes)
-        return spsh__cuda_fail(err, SPSH_E_INVALID_ARG, "kernel %u: no such one, or another job",
-                               l->kernel);
+        return spsh__cuda_fail(err, SPSH_E_INVALID_ARG,
+                               "kernel %u does not exist, or its job has another size", l->kernel);
     if (l->blocks_y > BLOCKS_Y_MAX || l->shared_bytes > (uint32_t)self->shared_bytes_max)
         return spsh__cuda_fail(err, SPSH_E_LIMIT,
-                               "kernel %s: %u rows of blocks, of %u bytes; at most %d, of %d",
+                               "kernel %s: %u rows of blocks, with %u bytes of shared memory; the "
+                               "limits are %d and %d",
                                kernels[l->kernel].name, l->blocks_y, l->shared_bytes,
                                (int)BLOCKS_Y_MAX, self->shared_bytes_max);
     return SPSH_OK;

@@ -25,10 +25,10 @@ static spsh_status load(const char *name, const char *package, void **ret_librar
     void *library = dlopen(name, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     const char *text = library == NULL ? dlerror() : NULL;
     if (library == NULL)
-        return spsh__cuda_fail(err, SPSH_E_UNSUPPORTED,
-                               "training on a GPU needs %s: install %s, or name its folder in "
-                               "LD_LIBRARY_PATH (%s)",
-                               name, package, text == NULL ? "no reason given" : text);
+        return spsh__cuda_fail(
+            err, SPSH_E_UNSUPPORTED,
+            "training on a GPU needs %s: install %s, or add its folder to LD_LIBRARY_PATH (%s)",
+            name, package, text == NULL ? "no reason given" : text);
     *ret_library = library;
     return SPSH_OK;
 }
@@ -39,7 +39,7 @@ static spsh_status find(void *library, const char *file, const char *name, void 
     void *symbol = dlsym(library, name);
     if (symbol == NULL)
         return spsh__cuda_fail(err, SPSH_E_UNSUPPORTED,
-                               "%s has no function %s: install the release that the plug-in was "
+                               "%s has no function %s; install the release that the plug-in was "
                                "built with, or a later one",
                                file, name);
     memcpy(ret_call, &symbol, sizeof(symbol));
@@ -50,8 +50,9 @@ static spsh_status check_version(size_t version, size_t major, const char *file,
 {
     if (version / VERSION_OF_MAJOR == major)
         return SPSH_OK;
-    return spsh__cuda_fail(err, SPSH_E_UNSUPPORTED, "%s is of version %zu.%zu, not %zu", file,
-                           version / VERSION_OF_MAJOR, version % VERSION_OF_MAJOR / 100, major);
+    return spsh__cuda_fail(err, SPSH_E_UNSUPPORTED, "%s has version %zu.%zu, expected version %zu",
+                           file, version / VERSION_OF_MAJOR, version % VERSION_OF_MAJOR / 100,
+                           major);
 }
 
 static spsh_status find_all(spsh__library_calls *calls, spsh_error *err)

@@ -14,7 +14,7 @@ spsh_status spsh__nccl_key(uint32_t device, uint64_t *ret_key, spsh_error *err)
 {
     cudaDeviceProp properties;
     const spsh_status rc = spsh__cuda_check((int)cudaGetDeviceProperties(&properties, (int)device),
-                                            "asking a device for its number", err);
+                                            "reading the UUID of a device", err);
     uint64_t halves[2];
     static_assert(sizeof(properties.uuid) == sizeof(halves), "16 bytes");
     if (rc != SPSH_OK)

@@ -75,18 +75,20 @@ static spsh_status spsh__nccl_load(const char *path, void **ret_library, spsh_er
     nccl->handle = dlopen(name, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     if (nccl->handle == NULL) {
         const char *why = dlerror();
-        rc = spsh__cuda_fail(err, SPSH_E_NOT_FOUND, "NCCL is not there: %.150s",
+        rc = spsh__cuda_fail(err, SPSH_E_NOT_FOUND, "cannot load NCCL: %.150s",
                              why == NULL ? name : why);
         goto out;
     }
     {
         const char *missing = spsh__nccl_missing(nccl);
         if (missing != NULL || nccl->get_version(&nccl->version) != SPSH__NCCL_SUCCESS)
-            rc = spsh__cuda_fail(err, SPSH_E_VERSION, "%s has no %s: 2.14 or later is needed", name,
+            rc = spsh__cuda_fail(err, SPSH_E_VERSION,
+                                 "%s has no function %s; NCCL 2.14 or later is needed", name,
                                  missing != NULL ? missing : "version");
         else if (nccl->version < SPSH__NCCL_VERSION_MIN)
-            rc = spsh__cuda_fail(err, SPSH_E_VERSION, "%s is version %d: 2.14 or later is needed",
-                                 name, nccl->version);
+            rc = spsh__cuda_fail(err, SPSH_E_VERSION,
+                                 "%s is NCCL version %d; 2.14 or later is needed", name,
+                                 nccl->version);
     }
 out:
     if (rc == SPSH_OK)
@@ -160,7 +162,7 @@ static spsh_status spsh__nccl_state_get(void *state, spsh_error *err)
         return SPSH_E_TIMEOUT;
     return now == SPSH__NCCL_SUCCESS
                ? SPSH_OK
-               : spsh__nccl_failed(s->nccl, s->comm, now, "a communicator", err);
+               : spsh__nccl_failed(s->nccl, s->comm, now, "creating a communicator", err);
 }
 
 static spsh_status spsh__nccl_start(void *state, const spsh__collective *c, void *stream,
@@ -193,7 +195,7 @@ static spsh_status spsh__nccl_start(void *state, const spsh__collective *c, void
             nccl->broadcast(c->values, c->values, c->count, SPSH__NCCL_FLOAT, 0, s->comm, stream),
             "ncclBroadcast", err);
     }
-    return spsh__cuda_fail(err, SPSH_E_INVALID_ARG, "collective %d", (int)c->kind);
+    return spsh__cuda_fail(err, SPSH_E_INVALID_ARG, "unknown collective %d", (int)c->kind);
 }
 
 static spsh_status spsh__nccl_finish(void *state, spsh_error *err)

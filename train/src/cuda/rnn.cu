@@ -123,7 +123,7 @@ static spsh_status attribute(const rnn_state *self, cudaDeviceAttr which, int *v
                              spsh_error *err)
 {
     return spsh__cuda_check(cudaDeviceGetAttribute(value, which, self->device),
-                            "an attribute of a device", err);
+                            "reading an attribute of a device", err);
 }
 
 static spsh_status look(rnn_state *self, spsh_error *err)
@@ -144,7 +144,7 @@ static spsh_status look(rnn_state *self, spsh_error *err)
             rc = spsh__cuda_check(cudaFuncSetAttribute(kernels[kernel][kind],
                                                        cudaFuncAttributeMaxDynamicSharedMemorySize,
                                                        self->shared_bytes),
-                                  "a kernel's shared memory", err);
+                                  "setting the shared memory of a kernel", err);
     return rc;
 }
 
@@ -199,17 +199,18 @@ static spsh_status launch(void *opaque, void *stream, const spsh__rnn_launch *l,
     void *arguments[1] = {const_cast<void *>(l->job)};
     const void *kernel = kernels[l->kernel][l->kind];
     if (l->job_bytes != job_bytes[l->kernel])
-        return spsh__cuda_fail(err, SPSH_E_INVALID_ARG, "a kernel's job has another size");
+        return spsh__cuda_fail(err, SPSH_E_INVALID_ARG,
+                               "the job of a recurrent kernel has the wrong size");
     const spsh_status rc = spsh__cuda_check(cudaSetDevice(self->device), "choosing a device", err);
     if (rc != SPSH_OK)
         return rc;
     if (l->kernel == SPSH__RNN_FORWARD || l->kernel == SPSH__RNN_BACKWARD)
         return spsh__cuda_check(cudaLaunchCooperativeKernel(kernel, grid, threads, arguments,
                                                             l->shared_bytes, (cudaStream_t)stream),
-                                "a persistent recurrence", err);
+                                "launching a persistent recurrent kernel", err);
     return spsh__cuda_check(
         cudaLaunchKernel(kernel, grid, threads, arguments, l->shared_bytes, (cudaStream_t)stream),
-        "a kernel of a recurrent layer", err);
+        "launching a kernel of a recurrent layer", err);
 }
 
 static spsh_status layer_open(void *opaque, const spsh__cudnn_plan *plan, void **ret_layer,

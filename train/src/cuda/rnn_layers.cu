@@ -54,14 +54,14 @@ static spsh_status describe_rnn(layer *self, spsh_error *err)
     const spsh__library_calls *c = self->all->calls;
     const spsh__rnn_shape *s = &self->plan.shape;
     spsh_status rc =
-        spsh__dnn_check(c, c->cudnnCreateRNNDescriptor(&self->rnn), "a descriptor", err);
+        spsh__dnn_check(c, c->cudnnCreateRNNDescriptor(&self->rnn), "creating a descriptor", err);
     if (rc == SPSH_OK)
-        rc = spsh__dnn_check(c, c->cudnnCreateDropoutDescriptor(&self->dropout), "a descriptor",
-                             err);
+        rc = spsh__dnn_check(c, c->cudnnCreateDropoutDescriptor(&self->dropout),
+                             "creating a descriptor", err);
     if (rc == SPSH_OK)
         rc = spsh__dnn_check(
             c, c->cudnnSetDropoutDescriptor(self->dropout, self->all->handles[0], 0.0F, NULL, 0, 0),
-            "no dropout", err);
+            "describing dropout", err);
     if (rc == SPSH_OK)
         rc = spsh__dnn_check(
             c,
@@ -73,7 +73,7 @@ static spsh_status describe_rnn(layer *self, spsh_error *err)
                 CUDNN_UNIDIRECTIONAL, CUDNN_LINEAR_INPUT, data_type(self->plan.kind),
                 CUDNN_DATA_FLOAT, math_type(self), (int32_t)s->inputs, (int32_t)s->hidden,
                 (int32_t)s->hidden, 1, self->dropout, CUDNN_RNN_PADDED_IO_DISABLED),
-            "a recurrent layer", err);
+            "describing a recurrent layer", err);
     return rc;
 }
 
@@ -87,14 +87,15 @@ static spsh_status describe_rows(const layer *self, cudnnRNNDataDescriptor_t *re
         return spsh__cuda_fail(err, SPSH_E_NO_MEMORY, "out of memory");
     for (uint32_t n = 0; n < s->batch; n++)
         lengths[n] = (int)s->frames;
-    spsh_status rc = spsh__dnn_check(c, c->cudnnCreateRNNDataDescriptor(ret), "a descriptor", err);
+    spsh_status rc =
+        spsh__dnn_check(c, c->cudnnCreateRNNDataDescriptor(ret), "creating a descriptor", err);
     if (rc == SPSH_OK)
         rc = spsh__dnn_check(c,
                              c->cudnnSetRNNDataDescriptor(*ret, data_type(self->plan.kind),
                                                           CUDNN_RNN_DATA_LAYOUT_SEQ_MAJOR_PACKED,
                                                           (int)s->frames, (int)s->batch, (int)width,
                                                           lengths, NULL),
-                             "rows of a recurrent layer", err);
+                             "describing the input of a recurrent layer", err);
     delete[] lengths;
     return rc;
 }
@@ -106,12 +107,12 @@ static spsh_status describe_state(layer *self, spsh_error *err)
     const int extents[3] = {1, batch, hidden};
     const int strides[3] = {batch * hidden, hidden, 1};
     const spsh_status rc =
-        spsh__dnn_check(c, c->cudnnCreateTensorDescriptor(&self->h), "a descriptor", err);
+        spsh__dnn_check(c, c->cudnnCreateTensorDescriptor(&self->h), "creating a descriptor", err);
     if (rc != SPSH_OK)
         return rc;
     return spsh__dnn_check(
         c, c->cudnnSetTensorNdDescriptor(self->h, data_type(self->plan.kind), 3, extents, strides),
-        "the state of a recurrent layer", err);
+        "describing the state of a recurrent layer", err);
 }
 
 /* Number of elements of a matrix or bias; 0 if it does not exist. */
@@ -122,7 +123,7 @@ static spsh_status count_of(const spsh__library_calls *c, cudnnTensorDescriptor_
     int dimensions = 0, extents[3] = {0, 0, 0}, strides[3];
     const spsh_status rc = spsh__dnn_check(
         c, c->cudnnGetTensorNdDescriptor(d, 3, &type, &dimensions, extents, strides),
-        "the place of weights", err);
+        "finding weights of a recurrent layer", err);
     *ret_count = (uint64_t)extents[0] * (uint64_t)extents[1] * (uint64_t)extents[2];
     return rc;
 }
@@ -141,7 +142,7 @@ static spsh_status find_part(layer *self, char *weights, uint32_t i, cudnnTensor
                                      c->cudnnGetRNNWeightParams(self->all->handles[0], self->rnn, 0,
                                                                 self->sizes.weights, weights,
                                                                 (int32_t)i, m, &matrix, b, &bias),
-                                     "the place of weights", err);
+                                     "finding weights of a recurrent layer", err);
     if (rc == SPSH_OK)
         rc = count_of(c, m, &matrix_count, err);
     if (rc == SPSH_OK && bias != NULL)
@@ -151,7 +152,7 @@ static spsh_status find_part(layer *self, char *weights, uint32_t i, cudnnTensor
     if (matrix == NULL || matrix_count != columns * s->hidden ||
         (bias != NULL && bias_count != s->hidden))
         return spsh__cuda_fail(err, SPSH_E_UNSUPPORTED,
-                               "cuDNN: weights of a recurrent layer are laid out otherwise");
+                               "cuDNN: the weights of a recurrent layer have an unexpected layout");
     self->sizes.parts[i].matrix = (size_t)((char *)matrix - weights);
     self->sizes.parts[i].bias = bias == NULL ? SIZE_MAX : (size_t)((char *)bias - weights);
     return SPSH_OK;
@@ -164,11 +165,11 @@ static spsh_status find_parts(layer *self, spsh_error *err)
     cudnnTensorDescriptor_t m = NULL, b = NULL;
     void *weights = NULL; /* only looked for places in, but there, as cuDNN wants it */
     spsh_status rc = spsh__cuda_check(cudaMalloc(&weights, self->sizes.weights),
-                                      "memory for weights of a recurrent layer", err);
+                                      "allocating the weights of a recurrent layer", err);
     if (rc == SPSH_OK)
-        rc = spsh__dnn_check(c, c->cudnnCreateTensorDescriptor(&m), "a descriptor", err);
+        rc = spsh__dnn_check(c, c->cudnnCreateTensorDescriptor(&m), "creating a descriptor", err);
     if (rc == SPSH_OK)
-        rc = spsh__dnn_check(c, c->cudnnCreateTensorDescriptor(&b), "a descriptor", err);
+        rc = spsh__dnn_check(c, c->cudnnCreateTensorDescriptor(&b), "creating a descriptor", err);
     for (uint32_t i = 0; rc == SPSH_OK && i < parts; i++)
         rc = find_part(self, (char *)weights, i, m, b, err);
     if (m != NULL)
@@ -193,13 +194,13 @@ static spsh_status describe(layer *self, spsh_error *err)
         rc = spsh__dnn_check(
             c,
             c->cudnnGetRNNWeightSpaceSize(self->all->handles[0], self->rnn, &self->sizes.weights),
-            "the size of weights", err);
+            "computing the size of the weights", err);
     if (rc == SPSH_OK)
         rc = spsh__dnn_check(c,
                              c->cudnnGetRNNTempSpaceSizes(self->all->handles[0], self->rnn,
                                                           CUDNN_FWD_MODE_TRAINING, self->x,
                                                           &self->sizes.work, &self->sizes.reserve),
-                             "the size of work space", err);
+                             "computing the size of the workspace", err);
     return rc == SPSH_OK ? find_parts(self, err) : rc;
 }
 
@@ -211,7 +212,7 @@ static spsh_status open_handles(spsh__rnn_layers *all, spsh_error *err)
     for (uint32_t lane = 0; rc == SPSH_OK && lane < SPSH__DEVICE_LANES; lane++)
         if (all->handles[lane] == NULL)
             rc = spsh__dnn_check(all->calls, all->calls->cudnnCreate(&all->handles[lane]),
-                                 "a handle", err);
+                                 "creating a handle", err);
     return rc;
 }
 
@@ -272,14 +273,14 @@ spsh_status spsh__rnn_layer_call(void *opaque, void *stream, const spsh__cudnn_c
                                  spsh_error *err)
 {
     static const char *const names[SPSH__CUDNN_STEPS] = {
-        "a recurrent layer forward", "a recurrent layer backward",
-        "gradients of a recurrent layer's weights"};
+        "running a recurrent layer forward", "running a recurrent layer backward",
+        "computing the gradients of a recurrent layer's weights"};
     const layer *self = (const layer *)opaque;
     const spsh__library_calls *c = self->all->calls;
     spsh_status rc = spsh__cuda_check(cudaSetDevice(self->all->device), "choosing a device", err);
     if (rc == SPSH_OK)
         rc = spsh__dnn_check(
-            c, c->cudnnSetStream(self->all->handles[call->lane], (cudaStream_t)stream), "a stream",
-            err);
+            c, c->cudnnSetStream(self->all->handles[call->lane], (cudaStream_t)stream),
+            "setting the stream", err);
     return rc == SPSH_OK ? spsh__dnn_check(c, do_step(self, call), names[call->step], err) : rc;
 }

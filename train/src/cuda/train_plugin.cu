@@ -23,7 +23,7 @@ static spsh_status open_lanes(spsh__train_state *self, spsh_error *err)
     spsh_status rc = spsh__cuda_check(
         cudaDeviceGetAttribute(&self->shared_bytes_max, cudaDevAttrMaxSharedMemoryPerBlockOptin,
                                (int)self->plan.device),
-        "a block's shared memory", err);
+        "setting the shared memory of a kernel", err);
     for (uint32_t i = 0; i < SPSH__DEVICE_LANES && rc == SPSH_OK; i++) {
         rc = spsh__train_gemm_open(self, &self->lanes[i], err);
         if (rc == SPSH_OK)
@@ -38,7 +38,7 @@ static spsh_status open_state(const spsh__device_train_plan *plan, void **ret_st
     int before = 0;
     spsh__train_state *self = (spsh__train_state *)calloc(1, sizeof(*self));
     if (self == NULL)
-        return spsh__cuda_fail(err, SPSH_E_NO_MEMORY, "the trainer's state: out of memory");
+        return spsh__cuda_fail(err, SPSH_E_NO_MEMORY, "state of the trainer: out of memory");
     self->plan = *plan;
     spsh_status rc = spsh__library_calls_find(&self->calls, err);
     if (rc == SPSH_OK)

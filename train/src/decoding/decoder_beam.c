@@ -77,9 +77,9 @@ spsh_status spsh__beam_open(uint32_t beam_width, uint32_t frames_max,
     spsh__beam *beam = NULL;
     spsh_status rc = SPSH_OK;
     if (beam_width == 0)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "a beam has one place or more");
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "beam_width is 0; expected 1 or more");
     if (nodes > UINT32_MAX / 4)
-        return SPSH_FAIL(err, SPSH_E_LIMIT, "a beam of %u places over %u frames", beam_width,
+        return SPSH_FAIL(err, SPSH_E_LIMIT, "a beam of width %u over %u frames", beam_width,
                          frames_max);
     beam = (spsh__beam *)spsh__new(allocator, 1, sizeof(*beam));
     if (beam != NULL) {
@@ -94,7 +94,7 @@ spsh_status spsh__beam_open(uint32_t beam_width, uint32_t frames_max,
     }
     if (beam == NULL || beam->nodes == NULL || beam->table == NULL || beam->places == NULL ||
         beam->next_places == NULL || beam->heap == NULL) {
-        rc = SPSH_FAIL(err, SPSH_E_NO_MEMORY, "a beam of %u places over %u frames", beam_width,
+        rc = SPSH_FAIL(err, SPSH_E_NO_MEMORY, "a beam of width %u over %u frames", beam_width,
                        frames_max);
         goto out;
     }

@@ -47,13 +47,13 @@ static spsh_status cut(spsh_bytes text, unit what, pieces *ret, spsh_error *err)
     size_t at = 0;
     ret->items = (spsh_bytes *)spsh__new(allocator, text.size_bytes, sizeof(*ret->items));
     if (ret->items == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "a text of %zu bytes", text.size_bytes);
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "a transcript of %zu bytes", text.size_bytes);
     while (at < text.size_bytes) {
         const spsh_bytes rest = {text.data + at, text.size_bytes - at};
         const size_t size = piece_size(rest, what);
         if (size == 0)
-            return SPSH_FAIL_AT(err, SPSH_E_SYNTAX, at, "a transcript is not UTF-8 at byte %zu",
-                                at);
+            return SPSH_FAIL_AT(err, SPSH_E_SYNTAX, at,
+                                "a transcript is not valid UTF-8 at byte %zu", at);
         if (what == LETTERS || !is_blank(rest.data[0]))
             ret->items[ret->count++] = (spsh_bytes){rest.data, size};
         at += size;
@@ -113,7 +113,7 @@ static spsh_status add(spsh__errors *errors, spsh_bytes reference, spsh_bytes fo
     cell *row = NULL;
     spsh_status rc = SPSH_OK;
     if (reference.size_bytes > UINT32_MAX / 2 || found.size_bytes > UINT32_MAX / 2)
-        return SPSH_FAIL(err, SPSH_E_LIMIT, "a transcript of 2 GiB");
+        return SPSH_FAIL(err, SPSH_E_LIMIT, "a transcript is longer than 2 GiB");
     rc = cut(reference, what, &of_reference, err);
     if (rc != SPSH_OK)
         goto out;
@@ -122,7 +122,8 @@ static spsh_status add(spsh__errors *errors, spsh_bytes reference, spsh_bytes fo
         goto out;
     row = (cell *)spsh__new(allocator, of_found.count + 1, sizeof(*row));
     if (row == NULL) {
-        rc = SPSH_FAIL(err, SPSH_E_NO_MEMORY, "%zu pieces of a transcript", of_found.count);
+        rc = SPSH_FAIL(err, SPSH_E_NO_MEMORY, "%zu words or characters of a transcript",
+                       of_found.count);
         goto out;
     }
     const cell sum = align(&of_reference, &of_found, row);

@@ -40,7 +40,8 @@ spsh_status spsh_recogniser_open(const spsh_recogniser_options *options, spsh_re
     if (rc != SPSH_OK)
         return rc;
     if (known.checkpoint == NULL)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "a recogniser needs a checkpoint");
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
+                         "checkpoint is NULL: a recogniser needs a checkpoint");
     spsh_recogniser *r = calloc(1, sizeof(*r));
     if (r == NULL)
         return SPSH_NO_MEMORY(err);
@@ -51,11 +52,11 @@ spsh_status spsh_recogniser_open(const spsh_recogniser_options *options, spsh_re
                                                     known.log_fn, known.log_user},
                            &r->trained, err);
     if (rc == SPSH_OK && r->trained->vocabulary == NULL)
-        rc = SPSH_FAIL(err, SPSH_E_UNSUPPORTED,
-                       "%s: is an lstm-hybrid, which knows the states of an HMM and no words: to "
-                       "transcribe needs its decoding graph, which speechshard does not have; "
-                       "'speechshard eval' measures it by frames",
-                       known.checkpoint);
+        rc = SPSH_FAIL(
+            err, SPSH_E_UNSUPPORTED,
+            "%s: cannot transcribe with an lstm-hybrid: it knows states of an HMM, not words, and "
+            "speechshard has no decoding graph; 'speechshard eval' measures its frame error",
+            known.checkpoint);
     if (rc == SPSH_OK)
         rc = spsh_feature_options_parse(r->trained->config->features, &features, err);
     if (rc == SPSH_OK)
@@ -156,13 +157,13 @@ static spsh_status put_in_order(spsh_recogniser *r, const spsh_speech *speech, s
     for (size_t n = 0; n < count; n++) {
         const uint32_t rate_hz = speech[n].sample_rate_hz;
         if (rate_hz == 0 || speech[n].sample_count > UINT64_MAX / 2 / wanted_hz)
-            return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "%llu samples, %u a second",
+            return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "invalid speech: %llu samples at %u Hz",
                              (unsigned long long)speech[n].sample_count, rate_hz);
         const uint64_t samples = speech[n].sample_count * wanted_hz / rate_hz + 1;
         const uint64_t frames = spsh_featgen_frame_count(
             r->featgen, rate_hz == wanted_hz ? speech[n].sample_count : samples);
         if (frames > INT32_MAX / 2)
-            return SPSH_FAIL(err, SPSH_E_LIMIT, "an utterance of too many frames");
+            return SPSH_FAIL(err, SPSH_E_LIMIT, "an utterance has too many frames");
         order[n] = (heard){n, (uint32_t)frames};
     }
     qsort(order, count, sizeof(*order), compare_heard);
@@ -314,15 +315,17 @@ static spsh_status read_alignments(evaluation *e, const spsh_evaluate_options *o
     const spsh__config *config = e->trained->config;
     const char *const *own = (const char *const *)config->alignments;
     if (e->trained->vocabulary != NULL && o->alignments != NULL)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
-                         "%s: is not a model of frames, and needs no alignments", o->checkpoint);
+        return SPSH_FAIL(
+            err, SPSH_E_INVALID_ARG,
+            "%s: alignments are given, but this model is not an lstm-hybrid and needs none",
+            o->checkpoint);
     if (e->trained->vocabulary != NULL)
         return SPSH_OK;
     const spsh_status rc =
         spsh__alignments_read(o->alignments != NULL ? o->alignments : own, &e->alignments, err);
     if (rc == SPSH_OK && spsh__alignments_greatest(e->alignments) >= config->model.outputs)
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
-                         "alignments: there is a state %u, but the model has %u",
+                         "alignments: the highest state is %u, but the model has %u states",
                          spsh__alignments_greatest(e->alignments), config->model.outputs);
     return rc;
 }
@@ -382,7 +385,8 @@ spsh_status spsh_evaluate(const spsh_evaluate_options *options, spsh_evaluation 
     if (rc != SPSH_OK)
         return rc;
     if (known.checkpoint == NULL)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "an evaluation needs a checkpoint");
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
+                         "checkpoint is NULL: an evaluation needs a checkpoint");
     rc = spsh__trained_open(&(spsh__trained_options){known.checkpoint, known.threads, known.io,
                                                      known.log_fn, known.log_user},
                             &e.trained, err);

@@ -418,7 +418,7 @@ spsh_status spsh__feed_save_at(const spsh__feed *feed, uint64_t epoch, uint64_t 
     if (bytes == NULL)
         return SPSH_OK;
     if (capacity < SPSH_CURSOR_BYTES)
-        return SPSH_FAIL(err, SPSH_E_LIMIT, "cursor: %u bytes, there is room for %zu",
+        return SPSH_FAIL(err, SPSH_E_LIMIT, "cursor: %u bytes, but the buffer has %zu",
                          SPSH_CURSOR_BYTES, capacity);
     const spsh_status rc = spsh_plan_find(plan, epoch, step, &position, err);
     if (rc == SPSH_OK)

@@ -50,7 +50,7 @@ spsh_status spsh__frame_cutter_open(const spsh__model_limits *limits, uint32_t d
     }
     if (!is_there) {
         spsh__frame_cutter_close(c);
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "out of memory for frames");
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "frames of a batch: out of memory");
     }
     *ret = c;
     return SPSH_OK;

@@ -163,9 +163,9 @@ static spsh_status take_id(reader *r, int *byte, spsh_bytes *ret, spsh_error *er
     size_t size = 0;
     for (; !is_blank(*byte) && !is_line_end(*byte); *byte = next_byte(r)) {
         if (*byte < ' ')
-            return fail_line(r, "is not text; Kaldi writes it as ark,t:", err);
+            return fail_line(r, "not a text file; write it in Kaldi as ark,t:", err);
         if (size == ID_BYTES_MAX)
-            return fail_line(r, "an id of more than 4096 bytes", err);
+            return fail_line(r, "the id is longer than 4096 bytes", err);
         r->id[size++] = (uint8_t)*byte;
     }
     *ret = (spsh_bytes){r->id, size};
@@ -180,10 +180,10 @@ static spsh_status take_state(reader *r, int *byte, uint32_t *ret, spsh_error *e
         if (*byte == '\0')
             return fail_line(r, "is not text; Kaldi writes it as ark,t:", err);
         if (*byte < '0' || *byte > '9')
-            return fail_line(r, "a state is one whole number", err);
+            return fail_line(r, "a state is not a whole number", err);
         state = 10 * state + (uint32_t)(*byte - '0');
         if (state >= SPSH__ALIGNMENT_STATES_MAX)
-            return fail_line(r, "a state is at most 4194303", err);
+            return fail_line(r, "a state is greater than 4194303", err);
         *byte = next_byte(r);
     } while (!is_blank(*byte) && !is_line_end(*byte));
     *ret = state;
@@ -194,7 +194,7 @@ static spsh_status add_frame(spsh__alignments *a, aligned *u, uint32_t state, sp
 {
     uint32_t *last = a->run_count > u->run_at ? &a->runs[a->run_count - 1] : NULL;
     if (u->frames == UINT32_MAX)
-        return SPSH_FAIL(err, SPSH_E_LIMIT, "an alignment of too many frames");
+        return SPSH_FAIL(err, SPSH_E_LIMIT, "an alignment has too many frames");
     u->frames++;
     a->frame_count++;
     a->greatest = state > a->greatest ? state : a->greatest;
@@ -221,7 +221,7 @@ static spsh_status add_utterance(reader *r, spsh_bytes id, aligned **ret, spsh_e
     const uint64_t place = place_of(a, hash, &id);
     if (a->table[place] != NONE)
         return SPSH_FAIL(err, SPSH_E_SYNTAX,
-                         "%s: line %llu: utterance '%.*s' has an alignment already", r->path,
+                         "%s: line %llu: utterance '%.*s' already has an alignment", r->path,
                          (unsigned long long)r->line,
                          (int)(id.size_bytes < 100 ? id.size_bytes : 100), (const char *)id.data);
     if (!has_room((void **)&a->ids, a->id_bytes, id.size_bytes, &a->id_capacity, 1) ||

@@ -44,7 +44,7 @@ spsh_status spsh__text_form_find(const char *name, spsh__text_form *ret_form, sp
         }
     }
     return SPSH_FAIL(err, SPSH_E_NOT_FOUND,
-                     "there is no profile '%.100s', only nfc-1, lower-1 and upper-1", name);
+                     "unknown text profile '%.100s'; expected nfc-1, lower-1, or upper-1", name);
 }
 
 typedef struct forming {

@@ -72,7 +72,7 @@ static spsh_status take_texts(spsh__vocabulary *v, const spsh__vocabulary_parts 
     for (size_t i = 0; i < parts->symbol_count; i++)
         size += strlen(parts->symbols[i]) + 1;
     if (size > UINT32_MAX)
-        return SPSH_FAIL(err, SPSH_E_LIMIT, "%s: symbols are too long", parts->name);
+        return SPSH_FAIL(err, SPSH_E_LIMIT, "%s: the symbols are too long", parts->name);
     v->texts = malloc(size);
     v->offsets = malloc(v->size * sizeof(*v->offsets));
     v->points = malloc(v->size * sizeof(*v->points));
@@ -88,9 +88,9 @@ static spsh_status take_texts(spsh__vocabulary *v, const spsh__vocabulary_parts 
         if (text_size == 1)
             return bad_symbol(parts, text, "is empty", err);
         if (!v->has_pieces && point < 0)
-            return bad_symbol(parts, text, "is not one character", err);
+            return bad_symbol(parts, text, "is not a single character", err);
         if (v->has_pieces && strchr(text, ' ') != NULL)
-            return bad_symbol(parts, text, "has a blank in it", err);
+            return bad_symbol(parts, text, "contains a blank", err);
         memcpy(v->texts + size, text, text_size);
         v->offsets[i] = (uint32_t)size;
         size += text_size;
@@ -146,7 +146,8 @@ static spsh_status take_merges(spsh__vocabulary *v, const spsh__vocabulary_parts
         v->merges[i].rank = (uint32_t)i;
         rc = take_merge(parts, sorted, parts->merges[i], whole, &v->merges[i]);
         if (rc != SPSH_OK)
-            rc = SPSH_FAIL(err, rc, "%s: merge '%.100s' is not of two symbols that make a third",
+            rc = SPSH_FAIL(err, rc,
+                           "%s: merge '%.100s' is not two symbols that together are a third",
                            parts->name, parts->merges[i]);
     }
     v->merge_count = (uint32_t)parts->merge_count;
@@ -154,8 +155,8 @@ static spsh_status take_merges(spsh__vocabulary *v, const spsh__vocabulary_parts
         qsort(v->merges, v->merge_count, sizeof(*v->merges), by_pair);
     for (size_t i = 1; i < v->merge_count && rc == SPSH_OK; i++) {
         if (by_pair(&v->merges[i - 1], &v->merges[i]) == 0)
-            rc = SPSH_FAIL(err, SPSH_E_SYNTAX, "%s: merge '%.100s %.100s' twice", parts->name,
-                           spsh__symbol_text(v, v->merges[i].left),
+            rc = SPSH_FAIL(err, SPSH_E_SYNTAX, "%s: merge '%.100s %.100s' appears twice",
+                           parts->name, spsh__symbol_text(v, v->merges[i].left),
                            spsh__symbol_text(v, v->merges[i].right));
     }
     free(whole);
@@ -174,7 +175,7 @@ static spsh_status sort_texts(const spsh__vocabulary *v, const spsh__vocabulary_
     qsort(sorted, v->size - 1, sizeof(*sorted), by_text);
     for (uint32_t i = 1; i + 1 < v->size; i++) {
         if (by_text(&sorted[i - 1], &sorted[i]) == 0) {
-            const spsh_status rc = bad_symbol(parts, sorted[i].text, "is there twice", err);
+            const spsh_status rc = bad_symbol(parts, sorted[i].text, "appears twice", err);
             free(sorted);
             return rc;
         }
@@ -190,13 +191,16 @@ spsh_status spsh__vocabulary_build(const spsh__vocabulary_parts *parts, spsh__vo
     text_symbol *sorted = NULL;
     spsh_status rc = SPSH_OK;
     if (parts->symbol_count == 0)
-        return SPSH_FAIL(err, SPSH_E_SYNTAX, "%s: there are no symbols", parts->name);
+        return SPSH_FAIL(err, SPSH_E_SYNTAX, "%s: the vocabulary has no symbols", parts->name);
     if (parts->symbol_count >= SPSH__VOCABULARY_SYMBOLS_MAX ||
         parts->merge_count >= SPSH__VOCABULARY_SYMBOLS_MAX)
-        return SPSH_FAIL(err, SPSH_E_LIMIT, "%s: there are more than %u symbols", parts->name,
-                         SPSH__VOCABULARY_SYMBOLS_MAX - 1);
+        return SPSH_FAIL(err, SPSH_E_LIMIT, "%s: the vocabulary has more than %u symbols",
+                         parts->name, SPSH__VOCABULARY_SYMBOLS_MAX - 1);
     if (!parts->has_pieces && parts->merge_count > 0)
-        return SPSH_FAIL(err, SPSH_E_SYNTAX, "%s: characters have no merges", parts->name);
+        return SPSH_FAIL(
+            err, SPSH_E_SYNTAX,
+            "%s: a vocabulary of kind characters has no merges, but the file lists some",
+            parts->name);
     v = calloc(1, sizeof(*v));
     if (v == NULL)
         return SPSH_NO_MEMORY(err);

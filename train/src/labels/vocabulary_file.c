@@ -44,7 +44,7 @@ static spsh_status keep_texts(const spsh_setting *s, texts *to, spsh_error *err)
     to->bytes = malloc(size + 1);
     to->at = malloc((s->count + 1) * sizeof(*to->at));
     if (to->bytes == NULL || to->at == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "%s: no memory for %s", s->name, s->keys[0]);
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "%s: out of memory for %s", s->name, s->keys[0]);
     to->is_there = true;
     to->count = s->count;
     size = 0;
@@ -89,9 +89,9 @@ static spsh_status take_setting(void *user, const spsh_setting *s, spsh_error *e
                           nearest == NULL ? "symbols" : nearest, err);
     }
     if (seen[key])
-        return unexpected(s, "is there twice", NULL, err);
+        return unexpected(s, "appears twice", NULL, err);
     if (s->is_list != (key >= 2))
-        return unexpected(s, key >= 2 ? "is a list" : "is one value", NULL, err);
+        return unexpected(s, key >= 2 ? "must be a list" : "must be a single value", NULL, err);
     switch (key) {
     case 0:
         r->has_kind = true;
@@ -110,7 +110,7 @@ spsh_status spsh__vocabulary_kind(const char *name, bool *ret_has_pieces, spsh_e
     return *ret_has_pieces || strcmp(name, "characters") == 0
                ? SPSH_OK
                : SPSH_FAIL(err, SPSH_E_NOT_FOUND,
-                           "there is no vocabulary of kind '%.100s', only characters and pieces",
+                           "unknown kind of vocabulary '%.100s'; expected characters or pieces",
                            name);
 }
 
@@ -120,7 +120,7 @@ spsh_status spsh__vocabulary_parse(const char *yaml, size_t size, const char *na
     reading r = {0};
     spsh_status rc = spsh_settings_read(yaml, size, name, take_setting, &r, err);
     if (rc == SPSH_OK && !(r.has_kind && r.has_form && r.symbols.is_there))
-        rc = SPSH_FAIL(err, SPSH_E_SYNTAX, "%s: there is no %s", name,
+        rc = SPSH_FAIL(err, SPSH_E_SYNTAX, "%s: the key %s is missing", name,
                        !r.has_kind   ? "kind"
                        : !r.has_form ? "profile"
                                      : "symbols");
@@ -146,7 +146,7 @@ spsh_status spsh__vocabulary_read(const char *path, const spsh_io *io, spsh__voc
                                        SPSH_SETTINGS_BYTES_MAX, allocator, &data, &size, err);
     if (rc == SPSH_E_NOT_FOUND)
         return SPSH_FAIL(err, rc,
-                         "%s: is not there; 'speechshard train CONFIG --make-vocab' makes the "
+                         "%s: file not found; 'speechshard train CONFIG --make-vocab' makes the "
                          "vocabulary that CONFIG names",
                          path);
     if (rc != SPSH_OK)

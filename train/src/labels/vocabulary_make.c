@@ -197,7 +197,7 @@ static spsh_status choose_skipped(const spsh_dataset *dataset, choice *ret, spsh
         return rc;
     ret->skipped = calloc(ret->skipped_count, sizeof(*ret->skipped));
     if (ret->skipped == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "no memory for the utterances that are skipped");
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "no memory for the skipped utterances");
     return spsh_dataset_skipped_positions(dataset, ret->skipped, ret->skipped_count,
                                           &ret->skipped_count, err);
 }
@@ -236,8 +236,8 @@ static spsh_status count_texts(counting *c, const spsh_dataset *dataset, choice 
             return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "no memory for words");
         if (c->has_too_many)
             return SPSH_FAIL(err, SPSH_E_LIMIT,
-                             "there are more than %llu different words; name fewer splits, or "
-                             "take characters",
+                             "the transcripts have more than %llu different words; name fewer "
+                             "splits, or make a vocabulary of characters",
                              (unsigned long long)WORDS_MAX);
     }
     return SPSH_OK;
@@ -544,9 +544,10 @@ static spsh_status check_size(const counting *c, uint32_t asked, uint32_t *ret_s
     for (int32_t point = 0; point < POINTS; point++)
         characters += c->point_counts[point] > 0;
     if (characters == 0)
-        return SPSH_FAIL(err, SPSH_E_NOT_FOUND, "there is no transcript to make a vocabulary from");
+        return SPSH_FAIL(err, SPSH_E_NOT_FOUND,
+                         "cannot make a vocabulary: no utterance has a transcript");
     if (*ret_symbols < least || *ret_symbols > SPSH__VOCABULARY_SYMBOLS_MAX)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "a vocabulary has %u ... %u symbols, not %u",
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "a vocabulary has %u to %u symbols, not %u",
                          least, SPSH__VOCABULARY_SYMBOLS_MAX, asked);
     return SPSH_OK;
 }

@@ -124,7 +124,7 @@ spsh_status spsh__event_file_put(spsh__event_file *file, double wall_s, uint64_t
 {
     size_t summary_bytes = 0;
     if (count > SPSH__EVENT_SCALARS_MAX)
-        return SPSH_FAIL(err, SPSH_E_LIMIT, "%zu scalars of a step, limit is %u", count,
+        return SPSH_FAIL(err, SPSH_E_LIMIT, "%zu scalars in one step; the limit is %u", count,
                          SPSH__EVENT_SCALARS_MAX);
     for (size_t i = 0; i < count; i++)
         summary_bytes += is_written(&scalars[i]) ? 9 + tag_bytes(&scalars[i]) : 0;
@@ -176,7 +176,7 @@ static spsh_status make_file(spsh__event_file *file, const char *directory, doub
         return SPSH_OK;
     const int os_errno = -file->fd;
     const spsh_status rc = spsh_io_status(os_errno);
-    return SPSH_FAIL_OS(err, rc, os_errno, "%s: cannot make: %s", file->path, strerror(os_errno));
+    return SPSH_FAIL_OS(err, rc, os_errno, "%s: cannot create: %s", file->path, strerror(os_errno));
 }
 
 spsh_status spsh__event_file_open(const spsh_io *io, const char *directory, double wall_s,

@@ -231,7 +231,7 @@ static spsh_status find_end(spsh__metrics *m, uint64_t samples, past *p, spsh_er
             break;
         used = pass_lines(p, text, size_bytes, samples, &kept);
         if (used == 0 && size_bytes == LINE_BYTES_MAX && !p->is_lost)
-            rc = SPSH_FAIL_AT(err, SPSH_E_LIMIT, offset_bytes, "%s: a line of more than %d bytes",
+            rc = SPSH_FAIL_AT(err, SPSH_E_LIMIT, offset_bytes, "%s: a line is longer than %d bytes",
                               m->path, LINE_BYTES_MAX);
         m->size_bytes += kept;
         offset_bytes += used;

@@ -66,7 +66,7 @@ spsh_status spsh__model_preset(const char *name, spsh__model_shape *shape, spsh_
         return SPSH_OK;
     }
     return SPSH_FAIL(err, SPSH_E_NOT_FOUND,
-                     "no model is called \"%s\": ds2, ds2-small, ds2-tiny, lstm-hybrid", name);
+                     "unknown model '%s'; expected ds2, ds2-small, ds2-tiny, or lstm-hybrid", name);
 }
 
 static spsh_status check_range(const char *name, uint64_t value, uint64_t min, uint64_t max,
@@ -74,7 +74,7 @@ static spsh_status check_range(const char *name, uint64_t value, uint64_t min, u
 {
     if (value >= min && value <= max)
         return SPSH_OK;
-    return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "model: %s is %llu, must be %llu to %llu", name,
+    return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "model: %s is %llu; expected %llu to %llu", name,
                      (unsigned long long)value, (unsigned long long)min, (unsigned long long)max);
 }
 
@@ -274,7 +274,7 @@ static spsh_status take_memory(spsh__model *m, spsh_error *err)
         m->staging = (float *)spsh__new(allocator, m->in_rows_max * m->shape.inputs, sizeof(float));
     m->lengths = (uint32_t *)spsh__new(allocator, m->limits.batch_max, sizeof(uint32_t));
     if ((is_on_host && m->staging == NULL) || m->lengths == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "model: %llu rows of %u features",
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "model: buffers for %llu rows of %u features",
                          (unsigned long long)m->in_rows_max, m->shape.inputs);
     return SPSH_OK;
 }
@@ -509,20 +509,20 @@ const uint32_t *spsh__model_out_lengths(const spsh__model *m)
 static spsh_status check_batch(const spsh__model *m, const spsh__model_batch *b, spsh_error *err)
 {
     if (b->batch == 0 || b->frames == 0)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "model: a batch of %u utterances and %u frames",
-                         b->batch, b->frames);
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
+                         "model: an empty batch: %u utterances and %u frames", b->batch, b->frames);
     if (b->batch > m->limits.batch_max || b->frames > m->limits.frames_max ||
         (uint64_t)b->batch * b->frames > m->limits.rows_max)
         return SPSH_FAIL(err, SPSH_E_LIMIT,
-                         "model: a batch of %u utterances and %u frames; made for %u, %u, and %llu "
-                         "together",
+                         "model: a batch of %u utterances and %u frames exceeds the capacity: %u "
+                         "utterances, %u frames, and %llu frames in all",
                          b->batch, b->frames, m->limits.batch_max, m->limits.frames_max,
                          (unsigned long long)m->limits.rows_max);
     for (uint32_t n = 0; n < b->batch; n++) {
         if (b->lengths[n] > b->frames)
             return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
-                             "model: utterance %u of a batch has %u of %u frames", n, b->lengths[n],
-                             b->frames);
+                             "model: utterance %u has %u frames, but the batch has %u", n,
+                             b->lengths[n], b->frames);
     }
     return SPSH_OK;
 }

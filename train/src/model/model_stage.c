@@ -22,7 +22,8 @@ spsh_status spsh__model_check_stage(spsh__model *m, spsh_error *err)
         m->stage.end = blocks;
     if (m->stage.first < m->stage.end && m->stage.end <= blocks)
         return SPSH_OK;
-    return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "model: blocks %u to %u of %u", m->stage.first,
+    return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
+                     "model: blocks %u to %u are not a range within the %u blocks", m->stage.first,
                      m->stage.end, blocks);
 }
 

@@ -212,7 +212,8 @@ spsh_status spsh_train_estimate_make(const spsh_train_estimate_options *options,
     if (rc != SPSH_OK)
         return rc;
     if (known.config_path == NULL)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "an estimate needs a configuration");
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
+                         "config_path is NULL: an estimate needs a configuration");
     spsh__estimating e = {.io = known.io != NULL ? known.io : spsh_io_default()};
     e.out = calloc(1, sizeof(*e.out));
     rc = e.out == NULL ? SPSH_NO_MEMORY(err) : estimate(&e, &known, err);

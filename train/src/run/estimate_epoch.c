@@ -296,26 +296,26 @@ static spsh_status check(const spsh_train_estimate *out, spsh_error *err)
 {
     if (out->without_text + out->without_frames == out->utterances)
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
-                         "there is nothing to learn from: of %llu utterances %llu have no "
-                         "transcript and %llu are shorter than a frame",
+                         "nothing to train on: of %llu utterances, %llu have no transcript and "
+                         "%llu are shorter than a frame",
                          (unsigned long long)out->utterances, (unsigned long long)out->without_text,
                          (unsigned long long)out->without_frames);
     if (out->without_alignment + out->other_length + out->without_frames == out->utterances)
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
-                         "there is nothing to learn from: of %llu utterances %llu have no "
-                         "alignment and %llu one of another length",
+                         "nothing to train on: of %llu utterances, %llu have no alignment and %llu "
+                         "have an alignment of a different length",
                          (unsigned long long)out->utterances,
                          (unsigned long long)out->without_alignment,
                          (unsigned long long)out->other_length);
     if (out->texts_read > 0 && out->without_symbols == out->texts_read)
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
-                         "there is nothing to learn from: no symbol of the vocabulary is in any of "
-                         "%llu transcripts; is it of another language, or of another case?",
+                         "nothing to train on: none of %llu transcripts has a symbol of the "
+                         "vocabulary; does the vocabulary have another language or case?",
                          (unsigned long long)out->texts_read);
     if (out->infeasible + out->without_text + out->without_frames >= out->utterances)
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
-                         "there is nothing to learn from: all of %llu transcripts are longer than "
-                         "their audio: a label takes a frame, %d of features",
+                         "nothing to train on: all %llu transcripts are too long for their audio; "
+                         "each label takes one frame of the model, which is %d frames of features",
                          (unsigned long long)out->utterances, (int)DS2_FRAMES);
     return SPSH_OK;
 }

@@ -49,8 +49,8 @@ static spsh_status count_buffer(spsh__backend *b, size_t count, spsh__backend_bu
         data = mmap(NULL, size + 1, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (data == MAP_FAILED)
         return SPSH_FAIL(err, SPSH_E_NO_MEMORY,
-                         "the model needs a buffer of %zu elements of %zu bytes: more than a "
-                         "process can have",
+                         "the model needs a buffer of %zu elements of %zu bytes, which exceeds the "
+                         "address space; make the model or the batch smaller",
                          count, b->ops->element_bytes);
     c->buffers[c->count].data = data;
     c->buffers[c->count++].size = size + 1;
@@ -357,14 +357,13 @@ spsh_status spsh__estimate_explain(spsh__estimating *e, spsh_status status, spsh
     const spsh_train_estimate *out = e->out;
     if (spsh__estimate_memory(e, NULL) != SPSH_OK || out->device_bytes == 0)
         return status; /* err says what there is to say */
-    return SPSH_FAIL(
-        err, status,
-        "device %u has not enough memory: the run takes %.3g GB (weights and gradients "
-        "%.3g, moments %.3g, activations %.3g, batches %.3g, work %.3g), %.3g are free; a smaller "
-        "data.max_padded_seconds takes less",
-        e->compute.backend->device, gigabytes(out->device_bytes),
-        gigabytes(out->weight_bytes + out->gradient_bytes + out->copy_bytes),
-        gigabytes(out->moment_bytes), gigabytes(out->activation_bytes),
-        gigabytes(out->loader_device_bytes), gigabytes(out->work_bytes),
-        gigabytes(out->device_free_bytes));
+    return SPSH_FAIL(err, status,
+                     "device %u has not enough memory: the run takes %.3g GB (weights and "
+                     "gradients %.3g, moments %.3g, activations %.3g, batches %.3g, work %.3g), "
+                     "but %.3g GB are free; a smaller data.max_padded_seconds takes less",
+                     e->compute.backend->device, gigabytes(out->device_bytes),
+                     gigabytes(out->weight_bytes + out->gradient_bytes + out->copy_bytes),
+                     gigabytes(out->moment_bytes), gigabytes(out->activation_bytes),
+                     gigabytes(out->loader_device_bytes), gigabytes(out->work_bytes),
+                     gigabytes(out->device_free_bytes));
 }

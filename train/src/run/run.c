@@ -107,8 +107,8 @@ static spsh_status loop(spsh__run *r, spsh_error *err)
     if (spsh__run_is_done(r->setup.config, &r->progress) &&
         is_evaluated(r->setup.config, &r->progress)) {
         spsh__run_log(r, SPSH_LOG_INFO,
-                      "the run is done: %llu epochs, %llu utterances; a larger train.epochs or "
-                      "train.samples_max continues it",
+                      "the run is done: %llu epochs, %llu utterances; to continue it, raise "
+                      "train.epochs or train.samples_max",
                       (unsigned long long)r->progress.epoch,
                       (unsigned long long)r->progress.samples);
         return SPSH_OK;

@@ -67,7 +67,8 @@ static spsh_status own(spsh__draw *d, uint64_t epoch, uint64_t step, spsh_error 
     const uint32_t at = (d->own_first + d->own_count) % d->capacity;
     if (d->own_count == d->capacity)
         return SPSH_FAIL(err, SPSH_E_MISMATCH,
-                         "rank %" PRIu32 " has more batches dealt than it can hold", d->comm->rank);
+                         "rank %" PRIu32 " was assigned more batches than it can hold",
+                         d->comm->rank);
     d->own[at].epoch = epoch;
     d->own[at].step = step;
     d->own_count++;
@@ -243,8 +244,8 @@ spsh_status spsh__draw_open(const spsh__draw_options *o, spsh__draw **ret, spsh_
     const uint64_t update = (uint64_t)o->node_size * o->accumulate;
     if ((AHEAD_UPDATES + 1) * update > SPSH__LEASE_AHEAD_MAX + 1)
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
-                         "an update of %" PRIu64 " batches (train.node_size times "
-                         "train.accumulate): at most %" PRIu32,
+                         "train.node_size times train.accumulate is %" PRIu64
+                         " batches per update; expected at most %" PRIu32,
                          update, (SPSH__LEASE_AHEAD_MAX + 1) / (AHEAD_UPDATES + 1));
     spsh__draw *d = calloc(1, sizeof(*d));
     if (d == NULL)

@@ -55,18 +55,17 @@ static spsh_status log_alignments(const spsh__run *r, const uint8_t *of_train,
         const spsh_bytes id = count > 0 ? spsh__alignments_id(r->setup.alignments, 0)
                                         : (spsh_bytes){(const uint8_t *)"", 0};
         return SPSH_FAIL(err, SPSH_E_NOT_FOUND,
-                         "data.alignments: none of %u utterances is in data.train; the first is "
-                         "'%.*s'",
+                         "data.alignments: none of the %u aligned utterances is in data.train; the "
+                         "first is '%.*s'",
                          count, (int)(id.size_bytes < 80 ? id.size_bytes : 80),
                          (const char *)id.data);
     }
-    spsh__run_log(
-        r, SPSH_LOG_INFO,
-        "alignments: %u utterances, %llu frames, %u states, %.1f MB; %u are of data.train, "
-        "%u of no dataset",
-        count, (unsigned long long)spsh__alignments_frame_count(r->setup.alignments),
-        r->setup.config->model.outputs, (double)spsh__alignments_bytes(r->setup.alignments) * 1e-6,
-        train, count - any);
+    spsh__run_log(r, SPSH_LOG_INFO,
+                  "alignments: %u utterances, %llu frames, %u states, %.1f MB; %u of them are in "
+                  "data.train, and %u in no dataset",
+                  count, (unsigned long long)spsh__alignments_frame_count(r->setup.alignments),
+                  r->setup.config->model.outputs,
+                  (double)spsh__alignments_bytes(r->setup.alignments) * 1e-6, train, count - any);
     return SPSH_OK;
 }
 
@@ -176,7 +175,7 @@ static void log_examples(spsh__run *r, const char *name, const examples *e)
     if (r->setup.alignments != NULL)
         spsh__run_log(r, SPSH_LOG_INFO,
                       "%s: %.2f %% of %llu frames wrong, loss %.4g; %llu utterances have no "
-                      "alignment, %llu one of another length",
+                      "alignment, %llu have one of a different length",
                       name, 100 * facts.frame_error, (unsigned long long)facts.frames, facts.loss,
                       (unsigned long long)facts.without_alignment,
                       (unsigned long long)facts.other_length);

@@ -87,7 +87,7 @@ static spsh_status open_draw(spsh__run *r, spsh_error *err)
                                         .allocator = spsh_allocator_default()};
     if (r->world->comm->world_size % options.node_size != 0)
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
-                         "%u ranks are not nodes of %u each (train.node_size)",
+                         "train.node_size: %u processes cannot form nodes of %u each",
                          r->world->comm->world_size, options.node_size);
     return spsh__draw_open(&options, &r->rounds.draw, err);
 }

@@ -18,21 +18,22 @@ static spsh_status check(const spsh__run *r, spsh_error *err)
     const spsh__strategy_ops *ops = r->strategy->ops;
     const spsh__comm_ops *comm = r->world->comm->ops;
     if (!ops->outlives)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
-                         "train.on_lost is shrink, which adpsgd-fixed, adpsgd-random and ps-async "
-                         "can do; with %s all need each other: a lost process ends the run",
-                         ops->name);
+        return SPSH_FAIL(
+            err, SPSH_E_INVALID_ARG,
+            "train.on_lost is shrink, but with %s a lost process ends the run; set train.strategy "
+            "to adpsgd-fixed, adpsgd-random, or ps-async, or train.on_lost to end",
+            ops->name);
     if (ops->push_fn != NULL && r->setup.config->servers != 1)
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
-                         "train.on_lost is shrink: with %s a server's part of the model would be "
-                         "lost with it; with train.servers: 1 process 0 has all of it",
+                         "train.on_lost is shrink, but with %s a lost server would lose its part "
+                         "of the model; set train.servers to 1, so that process 0 has all parts",
                          ops->name);
     if (r->world->ops->no_loss != NULL)
         return SPSH_FAIL(err, SPSH_E_UNSUPPORTED, "%s", r->world->ops->no_loss);
     if (comm->has_gone_fn == NULL)
         return SPSH_FAIL(err, SPSH_E_UNSUPPORTED,
-                         "train.on_lost is shrink, which needs messages over TCP "
-                         "(SPEECHSHARD_COMM=tcp), without link; with %s all processes end with one",
+                         "train.on_lost is shrink, which needs messages over TCP and no link "
+                         "option; over %s, all processes end if one does; set SPEECHSHARD_COMM=tcp",
                          comm->name);
     return SPSH_OK;
 }

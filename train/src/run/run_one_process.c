@@ -49,7 +49,7 @@ spsh_status spsh__run_check_alone(const char *what, spsh_error *err)
     spsh__launch launch;
     const spsh_status rc = spsh__launch_find(NULL, NULL, &launch, err);
     if (rc == SPSH_OK && launch.world_size > 1)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "%s is one process: %s has begun %u", what,
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "%s takes one process, but %s started %u", what,
                          launch.launcher, launch.world_size);
     return rc;
 }
@@ -68,10 +68,10 @@ spsh_status spsh__one_process_opened(spsh__run_world *w, const spsh_train_option
     const double each =
         1e-9 * (double)(out->weight_bytes + out->gradient_bytes + out->moment_bytes +
                         out->activation_bytes + out->sum_bytes + spsh__feed_memory_bytes(e->feed));
-    (void)snprintf(text, sizeof(text),
-                   "%u learners in this process: each takes %.3g GB of memory, all together %.3g "
-                   "GB",
-                   learners, each, each * learners);
+    (void)snprintf(
+        text, sizeof(text),
+        "%u learners in this process: each takes %.3g GB of memory, together they take %.3g GB",
+        learners, each, each * learners);
     o->log_fn(o->log_user, SPSH_LOG_INFO, text);
     return SPSH_OK;
 }
@@ -80,7 +80,7 @@ spsh_status spsh__one_process_check(const spsh__run_world *w, spsh_error *err)
 {
     return spsh__comm_has_failed(w->comm)
                ? SPSH_FAIL(err, SPSH_E_CANCELED,
-                           "learner %u ends here: killed, stopped, or at the end of its record",
+                           "learner %u was killed, was stopped, or reached the end of its record",
                            w->comm->rank)
                : SPSH_OK;
 }

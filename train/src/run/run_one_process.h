@@ -35,8 +35,8 @@ spsh_status spsh__run_check_undisturbed(const spsh_train_options *options, const
 
 /* Functions of both kinds of world. */
 #define SPSH__ONE_PROCESS_NO_LOSS                                                                  \
-    "train.on_lost is shrink, which is for processes: a simulated run ends with a learner that "   \
-    "is killed (train.on_lost: end)"
+    "train.on_lost is shrink, but a simulated run ends if a learner is killed; set "               \
+    "train.on_lost=end"
 /* opened_fn: log the memory of all learners, before the other learners allocate theirs. */
 spsh_status spsh__one_process_opened(spsh__run_world *w, const spsh_train_options *o,
                                      struct spsh__estimating *e, spsh_error *err);

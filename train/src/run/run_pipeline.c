@@ -45,10 +45,9 @@ static spsh_status read_cuts(const spsh__config *c, uint32_t cuts[SPSH__MODEL_LA
         uint64_t number = 0;
         if (!spsh__take_digits(&at, UINT32_MAX, &number) || *at != '\0' ||
             count == SPSH__MODEL_LAYERS_MAX + 2)
-            return SPSH_FAIL(
-                err, SPSH_E_INVALID_ARG,
-                "train.stages: '%.40s' is not a number of a block, or there are too many",
-                c->stages[count]);
+            return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
+                             "train.stages: '%.40s' is not a block number, or the list is too long",
+                             c->stages[count]);
         cuts[count] = (uint32_t)number;
     }
     *ret_count = count;

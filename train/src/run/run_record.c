@@ -39,13 +39,13 @@ static spsh_status check_strategy(const char *name, spsh_error *err)
     spsh__strategy_close(strategy);
     if (has_messages)
         return SPSH_OK;
-    return SPSH_FAIL(err, SPSH_E_UNSUPPORTED,
-                     has_own_model
-                         ? "train.strategy %s: what learners write at once in the memory that "
-                           "they share is in no record"
-                         : "train.strategy %s: there is nothing to record: the same command "
-                           "gives the same bits",
-                     name);
+    return SPSH_FAIL(
+        err, SPSH_E_UNSUPPORTED,
+        has_own_model
+            ? "train.strategy %s cannot be recorded, because learners write to shared memory at "
+              "the same time"
+            : "train.strategy %s needs no record: the same command gives identical results",
+        name);
 }
 
 spsh_status spsh__run_check_record(spsh__run *r, spsh_error *err)
@@ -54,17 +54,18 @@ spsh_status spsh__run_check_record(spsh__run *r, spsh_error *err)
     if (!r->o->record)
         return SPSH_OK;
     if (r->o->resume)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "a record begins with its run: not with resume");
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
+                         "record and resume are both set, but a record must begin with its run");
     if (r->setup.config->shrinks)
-        return SPSH_FAIL(
-            err, SPSH_E_UNSUPPORTED,
-            "train.on_lost is shrink, but a record is of processes that all live until "
-            "its end: train.on_lost=end");
+        return SPSH_FAIL(err, SPSH_E_UNSUPPORTED,
+                         "train.on_lost is shrink, but a record needs all processes until its end; "
+                         "set train.on_lost=end");
     spsh_status rc = check_strategy(r->setup.config->strategy, err);
     if (rc == SPSH_OK)
         rc = name_folder(r->o->run, &r->runtime.record_folder, err);
     if (rc == SPSH_OK && r->io->stat_fn(r->io->user, r->runtime.record_folder, &info) == 0)
-        rc = SPSH_FAIL(err, SPSH_E_EXISTS, "%s: a record is there already: name another folder",
+        rc = SPSH_FAIL(err, SPSH_E_EXISTS,
+                       "%s: the folder already has a record; name another run folder",
                        r->runtime.record_folder);
     return rc;
 }

@@ -56,8 +56,8 @@ static spsh_status open_runtime(spsh__run_world *w, uint64_t run, const spsh_all
     if (s->record.run == run)
         return SPSH_OK;
     return SPSH_FAIL(err, SPSH_E_MISMATCH,
-                     "%s/record: was made with another configuration, vocabulary or number of "
-                     "utterances than are there now",
+                     "%s/record: the record has another configuration, vocabulary, or number of "
+                     "utterances than the run folder",
                      s->all.o->replay);
 }
 
@@ -115,12 +115,13 @@ static spsh_status check(const spsh_train_options *o, spsh_error *err)
     if (o->config_path != NULL || (o->overrides != NULL && o->overrides[0] != NULL) || o->resume ||
         o->record || o->simulate != NULL)
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
-                         "a run is done again as it was recorded: without a configuration, changes "
-                         "to it, resume, record and simulate");
-    return spsh__run_check_undisturbed(o,
-                                       "what slow, freeze, kill and link did to a run is "
-                                       "in its record; a replay has no other processes to meet",
-                                       err);
+                         "a replay repeats the recorded run, so it takes no configuration, "
+                         "overrides, resume, record, or simulate");
+    return spsh__run_check_undisturbed(
+        o,
+        "a replay takes no slow, freeze, kill, link, or rendezvous: their effects are in the "
+        "record, and there are no other processes",
+        err);
 }
 
 static spsh_status open_record(stage *s, spsh_error *err)
@@ -130,9 +131,11 @@ static spsh_status open_record(stage *s, spsh_error *err)
         return rc;
     rc = spsh__record_find(&s->record, &s->record.run, &s->learners, err);
     if (rc == SPSH_E_NOT_FOUND)
-        return SPSH_FAIL(err, rc, "%s: no record is there: a run keeps one with record", s->folder);
+        return SPSH_FAIL(err, rc, "%s: no record found; a run writes one if record is set",
+                         s->folder);
     if (rc == SPSH_OK && (s->learners == 0 || s->learners > LEARNERS_MAX))
-        rc = SPSH_FAIL(err, SPSH_E_CORRUPT, "%s: is of %u learners", s->folder, s->learners);
+        rc = SPSH_FAIL(err, SPSH_E_CORRUPT, "%s: a record of %u learners cannot be replayed",
+                       s->folder, s->learners);
     return rc != SPSH_OK ? rc : spsh__replay_open(&s->record, s->learners, &s->replay, err);
 }
 
@@ -141,7 +144,7 @@ static spsh_status judge(const stage *s, spsh_status rc, spsh_error *err)
 {
     if (s->all.status == SPSH_E_CANCELED && was_stopped(s))
         return SPSH_FAIL(err, SPSH_E_IO,
-                         "the replay was stopped, and nothing of it is saved: start it again");
+                         "the replay was stopped and nothing was saved; start it again");
     if (s->all.status != SPSH_OK)
         return spsh__fail_again(s->all.status, &s->all.error, err);
     if (rc != SPSH_OK && rc != SPSH_E_CANCELED)
@@ -150,12 +153,13 @@ static spsh_status judge(const stage *s, spsh_status rc, spsh_error *err)
         return SPSH_OK;
     for (uint32_t i = 0; i < s->learners; i++)
         if (!spsh__replay_is_whole(s->replay, i))
-            return SPSH_FAIL(err, SPSH_E_TRUNCATED,
-                             "%s/learner-%05u.marks: ends before the run does: it was cut, or that "
-                             "process was killed; up to there the run was done again",
-                             s->folder, i);
+            return SPSH_FAIL(
+                err, SPSH_E_TRUNCATED,
+                "%s/learner-%05u.marks: the record ends before the run, because the file was cut "
+                "or the process was killed; the run was replayed up to there",
+                s->folder, i);
     return SPSH_FAIL(err, SPSH_E_TRUNCATED,
-                     "%s: the run had failed there; up to there it was done again", s->folder);
+                     "%s: the recorded run failed; it was replayed up to there", s->folder);
 }
 
 spsh_status spsh__run_replayed(const spsh_train_options *o, spsh_train_result *ret, spsh_error *err)

@@ -86,7 +86,7 @@ void spsh__run_report_start(const spsh__run *r)
     if (r->compute.cuda == NULL)
         (void)snprintf(with, sizeof(with), ", %u thread%s%s", threads, threads == 1 ? "" : "s",
                        processes > 1 ? " each" : "");
-    spsh__run_log(r, SPSH_LOG_INFO, "%s: %llu weights on %s%s%s; %llu utterances an epoch",
+    spsh__run_log(r, SPSH_LOG_INFO, "%s: %llu weights on %s%s%s; %llu utterances per epoch",
                   r->o->run,
                   (unsigned long long)spsh__model_weight_count(spsh__run_whole(&r->model)),
                   r->backend->ops->name, together, with,
@@ -95,15 +95,15 @@ void spsh__run_report_start(const spsh__run *r)
     if (r->compute.why[0] != '\0')
         spsh__run_log(r, SPSH_LOG_DEBUG, "no GPU: %s", r->compute.why);
     if (r->learner.exchange == SPSH__EXCHANGE_HOST && r->learner.exchange_reason[0] != '\0')
-        spsh__run_log(r, SPSH_LOG_WARNING, "gradients go through the host: %s",
+        spsh__run_log(r, SPSH_LOG_WARNING, "gradients are exchanged through the host: %s",
                       r->learner.exchange_reason);
     else if (r->learner.exchange == SPSH__EXCHANGE_NCCL)
-        spsh__run_log(r, SPSH_LOG_INFO, "gradients are summed by NCCL, on the devices");
+        spsh__run_log(r, SPSH_LOG_INFO, "gradients are summed on the devices by NCCL");
     const uint64_t too_long = spsh_plan_info_get(spsh__feed_plan(r->feed))->too_long_count;
     if (too_long > 0)
         spsh__run_log(r, SPSH_LOG_WARNING,
-                      "%llu utterances are not trained on: longer than a batch may be "
-                      "(data.max_padded_seconds, data.max_seconds)",
+                      "%llu utterances are not trained on, because they are longer than a batch "
+                      "may be (data.max_padded_seconds, data.max_seconds)",
                       (unsigned long long)too_long);
     if (r->progress.step > 0)
         spsh__run_log(r, SPSH_LOG_INFO, "resuming after step %llu, in epoch %llu, %llu utterances",
@@ -118,9 +118,10 @@ void spsh__run_report_start(const spsh__run *r)
 static void hear_metrics(spsh__run *r, spsh_status rc, const spsh_error *failed)
 {
     if (rc != SPSH_OK && !r->report.has_failed)
-        spsh__run_log(r, SPSH_LOG_ERROR, "metrics are not written: %s", failed->message);
+        spsh__run_log(r, SPSH_LOG_ERROR, "cannot write metrics: %s; the run continues",
+                      failed->message);
     if (rc == SPSH_OK && r->report.has_failed)
-        spsh__run_log(r, SPSH_LOG_INFO, "metrics are written again");
+        spsh__run_log(r, SPSH_LOG_INFO, "metrics can be written again");
     r->report.has_failed = rc != SPSH_OK;
 }
 
@@ -160,28 +161,28 @@ spsh_status spsh__run_report_epoch(spsh__run *r, spsh_error *err)
     const double *t = r->report.epoch_totals;
     const double served = t[SPSH__ROW_SERVED], counted = t[SPSH__ROW_COUNTED];
     if (r->setup.alignments != NULL)
-        (void)snprintf(text, sizeof(text),
-                       "%.0f have no alignment, %.0f one of another length, %.0f no frames",
-                       t[SPSH__ROW_WITHOUT_ALIGNMENT], t[SPSH__ROW_OTHER_LENGTH],
-                       t[SPSH__ROW_WITHOUT_FRAMES]);
+        (void)snprintf(
+            text, sizeof(text),
+            "%.0f have no alignment, %.0f have one of a different length, %.0f have no frames",
+            t[SPSH__ROW_WITHOUT_ALIGNMENT], t[SPSH__ROW_OTHER_LENGTH], t[SPSH__ROW_WITHOUT_FRAMES]);
     else
         (void)snprintf(text, sizeof(text),
-                       "%.0f have too few frames for their text, %.0f no symbol of the vocabulary "
-                       "in it, %.0f no frames",
+                       "%.0f have too few frames for their transcript, %.0f have no symbol of the "
+                       "vocabulary in it, %.0f have no frames",
                        t[SPSH__ROW_INFEASIBLE], t[SPSH__ROW_WITHOUT_TEXT],
                        t[SPSH__ROW_WITHOUT_FRAMES]);
     if (r->report.is_epoch_whole && counted <= 0)
         return SPSH_FAIL(err, SPSH_E_NOT_FOUND,
-                         "epoch %llu: none of its %.0f utterances can be learnt from: %s",
+                         "epoch %llu: nothing to train on in its %.0f utterances: %s",
                          (unsigned long long)r->progress.epoch + 1, served, text);
     if (r->report.is_epoch_whole && r->progress.epoch == 0 && counted < served)
         spsh__run_log(r, SPSH_LOG_WARNING, "%.0f of %.0f utterances are not trained on: %s",
                       served - counted, served, text);
     if (counted > 0)
-        spsh__run_log(r, SPSH_LOG_INFO, "epoch %llu: loss %.4g%s of %.0f utterances",
+        spsh__run_log(r, SPSH_LOG_INFO, "epoch %llu: loss %.4g%s over %.0f utterances",
                       (unsigned long long)r->progress.epoch + 1,
                       t[SPSH__ROW_LOSS] / t[SPSH__ROW_LOSSES],
-                      r->setup.alignments != NULL ? " a frame" : "", counted);
+                      r->setup.alignments != NULL ? " per frame" : "", counted);
     memset(r->report.epoch_totals, 0, sizeof(r->report.epoch_totals));
     r->report.is_epoch_whole = true;
     return SPSH_OK;
@@ -220,8 +221,8 @@ void spsh__run_report_graphs(const spsh__run *r)
         return;
     const spsh__cuda_segment_counts n = spsh__cuda_segments_counted(r->backend);
     spsh__run_log(r, n.refused > 0 ? SPSH_LOG_WARNING : SPSH_LOG_INFO,
-                  "graphs on the device: %llu of %llu parts of steps were begun as one; %llu were "
-                  "kept, %llu could not be",
+                  "CUDA graphs: %llu of %llu segments of steps were launched as a graph; %llu were "
+                  "captured, %llu could not be captured",
                   (unsigned long long)n.launched, (unsigned long long)n.begun,
                   (unsigned long long)n.kept, (unsigned long long)n.refused);
 }

@@ -12,10 +12,11 @@ spsh_status spsh__run_check(const spsh__config *c, uint32_t world_size, spsh_err
 {
     if (c->virtual_world != 0 && c->virtual_world < world_size && !spsh__run_is_asynchronous(c) &&
         !spsh__run_is_staged(c))
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
-                         "data.virtual_world is %u, but there are %u processes: no more of them "
-                         "than batches in a step; another data.virtual_world makes other steps",
-                         c->virtual_world, world_size);
+        return SPSH_FAIL(
+            err, SPSH_E_INVALID_ARG,
+            "data.virtual_world is %u, but there are %u processes, and each needs a batch of every "
+            "step; start fewer processes, or raise data.virtual_world, which changes the steps",
+            c->virtual_world, world_size);
     return SPSH_OK;
 }
 
@@ -23,8 +24,8 @@ spsh_status spsh__run_stay_on_host(spsh__config *c, spsh_error *err)
 {
     if (c->backend == SPSH__BACKEND_CUDA)
         return SPSH_FAIL(err, SPSH_E_UNSUPPORTED,
-                         "train.backend is cuda, but what is simulated or recorded computes on the "
-                         "host: train.backend=cpu");
+                         "train.backend is cuda, but simulated and recorded runs compute on the "
+                         "host; set train.backend=cpu");
     if (c->backend == SPSH__BACKEND_AUTO)
         c->backend = SPSH__BACKEND_CPU;
     return SPSH_OK;
@@ -52,8 +53,8 @@ spsh_status spsh__run_alignments(spsh__config *c, spsh__alignments **ret, spsh_e
         c->model.outputs = greatest > 0 ? greatest + 1 : 2;
     if (greatest >= c->model.outputs)
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
-                         "data.alignments: there is a state %u, but model.outputs is %u", greatest,
-                         c->model.outputs);
+                         "data.alignments: the highest state is %u, but model.outputs is %u",
+                         greatest, c->model.outputs);
     return SPSH_OK;
 }
 
@@ -62,8 +63,8 @@ spsh_status spsh__run_vocabulary(const spsh__config *config, const char *config_
 {
     if (config->vocabulary[0] == '\0')
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
-                         "%s: names no vocabulary; 'speechshard train CONFIG --make-vocab' makes "
-                         "the one that it names",
+                         "%s: the key vocabulary is not set; 'speechshard train CONFIG "
+                         "--make-vocab' makes the vocabulary that CONFIG names",
                          config_path);
     return spsh__vocabulary_read(config->vocabulary, io, ret, err);
 }

@@ -31,8 +31,8 @@ static spsh_status make(const char *folder, const spsh_io *io, size_t size, char
         return SPSH_OK;
     path[0] = '\0';
     return SPSH_FAIL(err, SPSH_E_NO_MEMORY,
-                     "%zu bytes of memory that processes share are neither in /dev/shm nor in %s",
-                     size, folder);
+                     "cannot allocate %zu bytes of shared memory in /dev/shm or in %s", size,
+                     folder);
 }
 
 /* Call also after a failure, so that all ranks fail. */
@@ -44,7 +44,7 @@ static spsh_status agree(spsh__comm *comm, spsh_status own, spsh_error *err)
     if (own != SPSH_OK || rc != SPSH_OK || has_failed == 0)
         return own != SPSH_OK ? own : rc;
     return SPSH_FAIL(err, SPSH_E_UNSUPPORTED,
-                     "train.strategy hogwild: another process has not the memory that all share");
+                     "train.strategy hogwild: another process cannot open the shared memory");
 }
 
 spsh_status spsh__shared_open(const spsh__run_world *w, const char *folder, const spsh_io *io,
@@ -55,8 +55,8 @@ spsh_status spsh__shared_open(const spsh__run_world *w, const char *folder, cons
     spsh_status rc = SPSH_OK;
     if (w->comm->world_size > 1 && w->launch.local_size != w->comm->world_size)
         return SPSH_FAIL(err, SPSH_E_UNSUPPORTED,
-                         "train.strategy hogwild: all processes share memory, but of %u only %u "
-                         "are on this node",
+                         "train.strategy hogwild: all processes must share memory, but of %u only "
+                         "%u are on this node",
                          w->comm->world_size, w->launch.local_size);
     if (w->is_first)
         rc = make(folder, io, size, path, &fd, err);
@@ -68,9 +68,9 @@ spsh_status spsh__shared_open(const spsh__run_world *w, const char *folder, cons
     void *memory =
         fd < 0 ? MAP_FAILED : mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (rc == SPSH_OK && memory == MAP_FAILED)
-        rc = SPSH_FAIL_OS(err, SPSH_E_UNSUPPORTED, errno,
-                          "train.strategy hogwild: '%s', which all processes share, is not there",
-                          path);
+        rc = SPSH_FAIL_OS(
+            err, SPSH_E_UNSUPPORTED, errno,
+            "train.strategy hogwild: cannot open '%s', the memory that all processes share", path);
     if (fd >= 0)
         (void)close(fd);
     if (memory != MAP_FAILED)

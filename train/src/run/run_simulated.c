@@ -46,8 +46,8 @@ static spsh_status configure(spsh__run_world *w, const spsh_train_options *o, sp
     const spsh_status rc = spsh__run_stay_on_host(c, err);
     if (rc == SPSH_OK && spsh__run_is_staged(c))
         return SPSH_FAIL(err, SPSH_E_UNSUPPORTED,
-                         "train.strategy pipeline is not simulated: how long each stage takes of a "
-                         "batch is not known");
+                         "train.strategy pipeline cannot be simulated, because the time of each "
+                         "stage is not known");
     return rc;
 }
 
@@ -135,20 +135,24 @@ static spsh_status check_cluster(const theatre *t, spsh_error *err)
     const spsh__cluster *c = &t->cluster;
     const spsh_train_options *o = t->all.o;
     if (c->size_count != 1)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "a run is of one number of learners, not of %u",
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
+                         "a simulated run takes one number of learners, not %u numbers",
                          c->size_count);
     if (c->name_count > 0 || c->has_all_names || c->weights > 0 || c->steps > 0 || c->servers > 0 ||
         c->bound != UINT32_MAX)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
-                         "strategy, weights, steps, servers and staleness_max of a run are its "
-                         "configuration's: train.strategy=NAME, train.servers=N, ...");
+        return SPSH_FAIL(
+            err, SPSH_E_INVALID_ARG,
+            "strategy, weights, steps, servers, and staleness_max of a simulated run come from its "
+            "configuration: set train.strategy=NAME, train.servers=N, ...");
     if (o->record)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
-                         "a simulated run needs no record: the same command gives the same bits");
-    return spsh__run_check_undisturbed(o,
-                                       "slow, freeze, kill and link of a simulated run are its "
-                                       "cluster's; it has no other processes to meet",
-                                       err);
+        return SPSH_FAIL(
+            err, SPSH_E_INVALID_ARG,
+            "a simulated run needs no record: the same command gives identical results");
+    return spsh__run_check_undisturbed(
+        o,
+        "a simulated run takes no slow, freeze, kill, link, or rendezvous: set them in simulate; "
+        "there are no other processes",
+        err);
 }
 
 static spsh__launch launch_of(const theatre *t, uint32_t learner)
@@ -204,7 +208,7 @@ spsh_status spsh__run_simulated(const spsh_train_options *o, spsh_train_result *
         if (t.all.status != SPSH_OK)
             rc = spsh__fail_again(t.all.status, &t.all.error, err);
         if (rc == SPSH_OK && spsh__sim_is_dead(t.clock.sim, 0))
-            rc = SPSH_FAIL(err, SPSH_E_TIMEOUT, "learner 0 was killed");
+            rc = SPSH_FAIL(err, SPSH_E_TIMEOUT, "learner 0 was killed, so the run cannot end");
     }
     spsh__cluster_sim_close(&t.clock);
     free(t.players);

@@ -35,8 +35,7 @@ static spsh_status find_checkpoint(spsh__run *r, spsh_error *err)
     spsh_error found = SPSH_ERROR_INIT;
     struct stat info;
     if (r->io->stat_fn(r->io->user, r->o->run, &info) == 0 && S_ISREG(info.st_mode))
-        return SPSH_FAIL(err, SPSH_E_EXISTS, "%s: exists and is not a directory: a run is a folder",
-                         r->o->run);
+        return SPSH_FAIL(err, SPSH_E_EXISTS, "%s: not a folder; a run is a folder", r->o->run);
     const spsh_status rc =
         spsh__checkpoint_open(r->o->run, r->io, r->o->log_fn, r->o->log_user, &r->saving.resumed,
                               &r->saving.resumed_state, &found);
@@ -44,14 +43,14 @@ static spsh_status find_checkpoint(spsh__run *r, spsh_error *err)
         return SPSH_OK;
     if (rc == SPSH_E_NOT_FOUND)
         return SPSH_FAIL(err, rc,
-                         "%s: there is no checkpoint to resume from; a configuration begins a run",
+                         "%s: no checkpoint to resume from; to begin a run, give a configuration",
                          r->o->run);
     if (rc != SPSH_OK)
         return spsh__fail_again(rc, &found, err);
     if (!r->o->resume)
         return SPSH_FAIL(err, SPSH_E_EXISTS,
-                         "%s: has checkpoints: set resume to continue from them, or name another "
-                         "folder",
+                         "%s: the folder already has checkpoints; set resume to continue from "
+                         "them, or name another folder",
                          r->o->run);
     return SPSH_OK;
 }
@@ -102,8 +101,8 @@ static spsh_status keep_vocabulary(spsh__run *r, spsh_error *err)
     free(text);
     if (is_other)
         return SPSH_FAIL(err, SPSH_E_MISMATCH,
-                         "%s: is another vocabulary than the one that %s was begun with: begin "
-                         "another run, or put the old one back",
+                         "%s: the vocabulary differs from the one that run %s began with; start "
+                         "another run, or restore the old file",
                          r->setup.config->vocabulary, r->o->run);
     return SPSH_OK;
 }
@@ -214,11 +213,11 @@ static spsh_status log_changes(const spsh__run *r, const char *before, const cha
         const char *text_old = old.size > 2 ? old.value + 2 : "", *text = new.value + 2;
         if (must_stay(name))
             return SPSH_FAIL(err, SPSH_E_MISMATCH,
-                             "%s is %.*s, but %s was begun with %.*s: that is another model; name "
-                             "another folder for it",
+                             "%s is %.*s, but run %s began with %.*s, which is a different model; "
+                             "name another folder for this run",
                              name, new.size - 2, text, r->o->run, old.size - 2, text_old);
-        spsh__run_log(r, SPSH_LOG_INFO, "resuming with %s: %.*s; it was %.*s", name, new.size - 2,
-                      text, old.size - 2, text_old);
+        spsh__run_log(r, SPSH_LOG_INFO, "resuming with %s: %.*s; before, it was %.*s", name,
+                      new.size - 2, text, old.size - 2, text_old);
     }
     return SPSH_OK;
 }
@@ -240,7 +239,7 @@ static spsh_status compare_configs(const spsh__run *r, spsh_error *err)
 static spsh_status other_optimiser(const spsh__run *r, spsh_error *err)
 {
     return SPSH_FAIL(err, SPSH_E_MISMATCH,
-                     "train.optimiser: %s was begun with another one: name another folder",
+                     "train.optimiser: run %s began with another optimizer; name another folder",
                      r->o->run);
 }
 
@@ -301,7 +300,8 @@ static spsh_status take_counters(spsh__run *r, spsh_error *err)
 {
     const spsh__checkpoint *c = &r->saving.resumed_state;
     if (c->strategy_size != EXTRA_BYTES && c->strategy_size != EXTRA_BYTES_WITHOUT_SCALE)
-        return SPSH_FAIL(err, SPSH_E_CORRUPT, "the checkpoint's counters have %zu bytes",
+        return SPSH_FAIL(err, SPSH_E_CORRUPT,
+                         "the counters in the checkpoint have an unexpected size, %zu bytes",
                          c->strategy_size);
     r->progress = (spsh__progress){
         .samples = c->samples,
@@ -327,8 +327,8 @@ static spsh_status take_counters(spsh__run *r, spsh_error *err)
         spsh__feed_next_hash(r->feed, r->saving.cursor, r->saving.cursor_size, &hash, err);
     if (rc == SPSH_OK && hash != c->next_batch_hash)
         return SPSH_FAIL(err, SPSH_E_MISMATCH,
-                         "%s: the next batch is not the one that was next when the "
-                         "checkpoint was written: by another version of the program?",
+                         "%s: the next batch is not the one that was next when the checkpoint was "
+                         "written; did another version of the program write it?",
                          r->o->run);
     return rc;
 }
@@ -463,8 +463,10 @@ static spsh_status judge(const spsh__run *r, spsh_status rc, const spsh_error *f
         return rc;
     if (rc == SPSH_E_MISMATCH || rc == SPSH_E_NO_MEMORY || rc == SPSH_E_INVALID_ARG)
         return spsh__fail_again(rc, failed, err);
-    spsh__run_log(r, SPSH_LOG_ERROR, "a checkpoint was not written, those before are there: %s",
-                  failed->message);
+    spsh__run_log(
+        r, SPSH_LOG_ERROR,
+        "cannot write a checkpoint: %s; earlier checkpoints are intact, and the run continues",
+        failed->message);
     return SPSH_OK;
 }
 

@@ -280,18 +280,19 @@ static spsh_status skip(spsh__run *r, const verdict *v, bool is_overflow, spsh_e
         return SPSH_OK; /* there was nothing to learn from in all of it, and nothing is wrong */
     if (is_overflow) {
         spsh__run_log(r, SPSH_LOG_INFO,
-                      "step %llu is skipped: gradients exceed fp16; the loss scale is %g now",
+                      "step %llu is skipped: its gradients exceed the range of fp16; the loss "
+                      "scale is now %g",
                       (unsigned long long)r->progress.step, r->progress.loss_scale.scale);
         return SPSH_OK;
     }
     r->step.skipped_in_a_row++;
     spsh__run_log(r, SPSH_LOG_WARNING,
-                  "step %llu is skipped: its loss is %g, the norm of its gradients %g",
+                  "step %llu is skipped: its loss is %g, and the norm of its gradients is %g",
                   (unsigned long long)r->progress.step, v->loss, v->norm);
     if (r->step.skipped_in_a_row >= SKIPPED_IN_A_ROW_MAX)
         return SPSH_FAIL(err, SPSH_E_LIMIT,
-                         "%d steps one after the other without finite gradients: a lower rate or "
-                         "clipping may help",
+                         "%d steps in a row had no finite gradients; lower the learning rate, or "
+                         "clip the gradients",
                          SKIPPED_IN_A_ROW_MAX);
     return SPSH_OK;
 }

@@ -68,8 +68,8 @@ static spsh_status measure(const spsh_io *io, const char *run, uint64_t *ret_ns,
                                        &bytes, &byte_count, err);
     if (rc == SPSH_E_NOT_FOUND || rc == SPSH_E_IO)
         return SPSH_FAIL(err, rc,
-                         "step=%s: a time, such as 250ms, or a run's folder, whose metrics.jsonl "
-                         "says what its steps took: %s cannot be read",
+                         "step=%s: expected a time, such as 250ms, or the folder of a run with "
+                         "measured steps; cannot read %s",
                          run, path);
     if (rc != SPSH_OK)
         return rc;
@@ -84,7 +84,7 @@ static spsh_status measure(const spsh_io *io, const char *run, uint64_t *ret_ns,
     free(measured);
     spsh__free(spsh_allocator_default(), bytes);
     if (rc == SPSH_OK && *ret_ns == 0)
-        rc = SPSH_FAIL(err, SPSH_E_NOT_FOUND, "%s has no steps yet", path);
+        rc = SPSH_FAIL(err, SPSH_E_NOT_FOUND, "%s: the run has no measured steps yet", path);
     return rc;
 }
 
@@ -92,12 +92,12 @@ spsh_status spsh__cluster_find_step(const spsh_io *io, spsh__cluster *c, spsh_er
 {
     if (c->step_ns == 0 && c->step_of[0] == '\0')
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
-                         "how long does a batch take a learner? step=250ms, or step=RUN of a run "
-                         "of some steps on such a computer, which has measured it");
+                         "step is missing: set step=250ms, the time of one batch on one learner, "
+                         "or step=RUN, a run that measured it on such a computer");
     const spsh_status rc = c->step_ns > 0 ? SPSH_OK : measure(io, c->step_of, &c->step_ns, err);
     if (rc == SPSH_OK && c->step_ns > STEP_NS_MAX)
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
-                         "step: a batch takes up to 1000 s here, not %.6g s",
+                         "step: the time of one batch must be at most 1000 s, not %.6g s",
                          (double)c->step_ns * 1e-9);
     return rc;
 }
@@ -110,13 +110,16 @@ static spsh_status find_model(planning *p, spsh_error *err)
     spsh_train_estimate *estimate = NULL;
     p->weights = p->cluster.weights;
     if (p->weights > 0 && p->o.config_path != NULL)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
-                         "weights= is of no configuration, but there is one: %s", p->o.config_path);
+        return SPSH_FAIL(
+            err, SPSH_E_INVALID_ARG,
+            "weights= is set, but the model comes from the configuration %s; remove one of them",
+            p->o.config_path);
     if (p->weights > 0)
         return SPSH_OK;
     if (p->o.config_path == NULL)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
-                         "how large is the model? weights=100M, or a configuration");
+        return SPSH_FAIL(
+            err, SPSH_E_INVALID_ARG,
+            "weights is missing: set it, such as weights=100M, or give a configuration");
     options.config_path = p->o.config_path;
     options.overrides = p->o.overrides;
     options.io = p->io;
@@ -249,7 +252,7 @@ spsh_status spsh_train_simulate(const spsh_train_simulate_options *options,
     if (rc != SPSH_OK)
         return rc;
     if (p.o.cluster == NULL)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "a simulation needs a cluster");
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "cluster is NULL: a simulation needs a cluster");
     p.io = p.o.io != NULL ? p.o.io : spsh_io_default();
     rc = spsh__cluster_read(p.o.cluster, &p.cluster, err);
     if (rc == SPSH_OK)

@@ -16,7 +16,7 @@ spsh_status spsh_train(const spsh_train_options *options, spsh_train_result *ret
     if (rc != SPSH_OK)
         return rc;
     if (known.run == NULL)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "a run needs a folder");
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "run is NULL: a run needs a folder");
     if (known.replay != NULL)
         rc = spsh__run_replayed(&known, &result, err);
     else if (known.simulate != NULL)

@@ -106,7 +106,7 @@ spsh_status spsh__link_read(const char *text, spsh__link *ret, spsh_error *err)
     if (is_good && *at == '\0')
         return SPSH_OK;
     return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
-                     "'%s' is not a link: LATENCY+BANDWIDTH, such as 10us+100Gbit", text);
+                     "'%s': expected a link as LATENCY+BANDWIDTH, such as 10us+100Gbit", text);
 }
 
 /* AT: a time, or a step's number. */
@@ -153,7 +153,7 @@ spsh_status spsh__fault_read(spsh__sim_fault_kind kind, const char *text, bool *
     *ret = (spsh__sim_fault){.kind = kind, .factor = 1};
     if (take_fault(text, ret_is_step, ret))
         return SPSH_OK;
-    return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "'%s' is not %s", text, forms[kind]);
+    return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "'%s': expected %s", text, forms[kind]);
 }
 
 /* ---- words ---- */
@@ -170,11 +170,11 @@ static spsh_status read_sizes(spsh__cluster *c, const char *text, spsh_error *er
     }
     if (!is_good || *at != '\0')
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
-                         "learners=%s: a number from 1 to %u, several, or a range such as 1..128",
+                         "learners=%s: expected numbers from 1 to %u, or a range such as 1..128",
                          text, LEARNERS_MAX);
     for (uint64_t n = first; n <= last; n = n < last && 2 * n > last ? last : 2 * n) {
         if (c->size_count == SPSH__CLUSTER_SIZES_MAX)
-            return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "learners: more than %u numbers",
+            return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "learners: expected at most %u numbers",
                              SPSH__CLUSTER_SIZES_MAX);
         c->sizes[c->size_count++] = (uint32_t)n;
     }
@@ -187,13 +187,13 @@ static spsh_status read_fault(spsh__cluster *c, spsh__sim_fault_kind kind, const
     bool is_step = false;
     if (c->fault_count == SPSH__CLUSTER_FAULTS_MAX)
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
-                         "more than %u of slow, freeze "
-                         "and kill",
+                         "expected at most %u of slow, freeze, and kill together",
                          SPSH__CLUSTER_FAULTS_MAX);
     const spsh_status rc =
         spsh__fault_read(kind, text, &is_step, &c->faults[c->fault_count++], err);
     if (rc == SPSH_OK && is_step)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "'%s': a time needs its unit, such as 30s", text);
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
+                         "'%s': expected a time with its unit, such as 30s", text);
     return rc;
 }
 
@@ -204,8 +204,8 @@ static spsh_status read_name(spsh__cluster *c, const char *text, spsh_error *err
         return SPSH_OK;
     }
     if (c->name_count == SPSH__CLUSTER_NAMES_MAX || strlen(text) >= SPSH__CLUSTER_NAME_BYTES)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "strategy=%s: no such strategy, or too many",
-                         text);
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
+                         "strategy=%s: unknown strategy, or too many strategies", text);
     (void)snprintf(c->names[c->name_count++], SPSH__CLUSTER_NAME_BYTES, "%s", text);
     return SPSH_OK;
 }
@@ -218,7 +218,7 @@ static spsh_status read_step(spsh__cluster *c, const char *text, spsh_error *err
     c->step_ns = 0;
     if (strlen(text) >= sizeof(c->step_of) || text[0] == '\0')
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
-                         "step=%s: a time, such as 250ms, or a run's folder", text);
+                         "step=%s: expected a time, such as 250ms, or the folder of a run", text);
     (void)snprintf(c->step_of, sizeof(c->step_of), "%s", text);
     return SPSH_OK;
 }
@@ -237,7 +237,8 @@ static spsh_status read_weights(spsh__cluster *c, const char *text, spsh_error *
         c->weights = (uint64_t)number;
         return SPSH_OK;
     }
-    return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "weights=%s: how many, such as 100M", text);
+    return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
+                     "weights=%s: expected a number of weights, such as 100M", text);
 }
 
 static spsh_status read_number(const char *key, const char *text, uint64_t max, uint64_t *ret,
@@ -245,8 +246,8 @@ static spsh_status read_number(const char *key, const char *text, uint64_t max, 
 {
     if (is_whole_count(text, max, ret))
         return SPSH_OK;
-    return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "%s=%s: no number up to %llu", key, text,
-                     (unsigned long long)max);
+    return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "%s=%s: expected a whole number up to %llu", key,
+                     text, (unsigned long long)max);
 }
 
 static spsh_status read_u32(const char *key, const char *text, uint32_t *ret, spsh_error *err)
@@ -264,7 +265,8 @@ static spsh_status read_jitter(spsh__cluster *c, const char *text, spsh_error *e
     const char *at = text;
     if (take_number(&at, &c->jitter) && *at == '\0' && c->jitter <= 100)
         return SPSH_OK;
-    return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "jitter=%s: a share of a step, such as 0.1", text);
+    return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
+                     "jitter=%s: expected a fraction of a step, such as 0.1", text);
 }
 
 static spsh_status read_deadline(spsh__cluster *c, const char *text, spsh_error *err)
@@ -275,7 +277,7 @@ static spsh_status read_deadline(spsh__cluster *c, const char *text, spsh_error 
         c->deadline_ms = (uint32_t)(ns / 1000000);
         return SPSH_OK;
     }
-    return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "deadline=%s: a time, such as 60s", text);
+    return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "deadline=%s: expected a time, such as 60s", text);
 }
 
 static spsh_status read_value(spsh__cluster *c, const char *key, const char *text, spsh_error *err)
@@ -313,8 +315,8 @@ static spsh_status read_value(spsh__cluster *c, const char *key, const char *tex
         return read_number(key, text, UINT64_MAX, &c->seed, err);
     return SPSH_FAIL(
         err, SPSH_E_INVALID_ARG,
-        "'%s' is not known: learners, link, node, node_link, slow, freeze, kill, "
-        "step, jitter, steps, seed, strategy, weights, deadline, servers, staleness_max",
+        "unknown key '%s'; expected learners, link, node, node_link, slow, freeze, kill, step, "
+        "jitter, steps, seed, strategy, weights, deadline, servers, or staleness_max",
         key);
 }
 
@@ -326,13 +328,14 @@ static spsh_status check(const spsh__cluster *c, spsh_error *err)
         most = c->sizes[i] > most ? c->sizes[i] : most;
     if (most == 0)
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
-                         "how many learners? learners=8, learners=2,4,8 or learners=1..128");
+                         "learners is missing: set learners=8, learners=2,4,8, or learners=1..128");
     for (uint32_t i = 0; i < c->fault_count; i++)
         if (c->faults[i].learner >= most)
-            return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
-                             "%s=%u: there is no learner %u of %u (0 to %u)",
-                             fault_names[c->faults[i].kind], c->faults[i].learner,
-                             c->faults[i].learner, most, most - 1);
+            return SPSH_FAIL(
+                err, SPSH_E_INVALID_ARG,
+                "%s=%u: learner %u does not exist: with %u learners, the numbers are 0 to %u",
+                fault_names[c->faults[i].kind], c->faults[i].learner, c->faults[i].learner, most,
+                most - 1);
     return SPSH_OK;
 }
 
@@ -343,14 +346,14 @@ spsh_status spsh__cluster_read(const char *text, spsh__cluster *ret, spsh_error 
     while (*text != '\0') {
         const size_t size = strcspn(text, ",");
         if (size >= sizeof(word))
-            return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "a word of %zu bytes", size);
+            return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "a value of %zu bytes is too long", size);
         memcpy(word, text, size);
         word[size] = '\0';
         text += size + (text[size] == ',' ? 1 : 0);
         char *value = strchr(word, '=');
         if (value == NULL && key[0] == '\0')
-            return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "'%s' is not KEY=VALUE, such as learners=8",
-                             word);
+            return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
+                             "'%s': expected KEY=VALUE, such as learners=8", word);
         if (value != NULL) {
             *value++ = '\0';
             (void)snprintf(key, sizeof(key), "%s", word);

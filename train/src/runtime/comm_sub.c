@@ -93,7 +93,8 @@ spsh_status spsh__comm_sub_open(spsh__comm *parent, const spsh__ranks *ranks, ui
                                 spsh__comm **ret_comm, spsh_error *err)
 {
     if (!is_one(ranks, parent->rank))
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "rank %u is not one of them", parent->rank);
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "rank %u is not in this group of ranks",
+                         parent->rank);
     sub_comm *s = spsh__new(&parent->allocator, 1, sizeof(*s));
     if (s == NULL)
         return SPSH_NO_MEMORY(err);
@@ -158,7 +159,7 @@ static spsh_status sub_serve(void *user, const spsh__message *m, spsh_error *err
         return SPSH_OK;
     if (!is_ours)
         return SPSH_FAIL(err, SPSH_E_MISMATCH,
-                         "learner %u has sent a message to one that does not know it", m->from);
+                         "learner %u sent a message to a learner outside its group", m->from);
     own.from = below(&s->ranks, m->from);
     return spsh__runtime_serve(&s->runtime, &own, err);
 }

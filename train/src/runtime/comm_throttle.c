@@ -93,7 +93,7 @@ static spsh_status grow(throttle *t, spsh_error *err)
     queued_message *queued =
         spsh__enlarge(&t->comm.allocator, t->queued, t->queued_max, more, sizeof(*queued));
     if (queued == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "messages on their way");
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "messages in flight");
     t->queued = queued;
     t->queued_max = more;
     return SPSH_OK;
@@ -205,8 +205,8 @@ static spsh_status wait_sent(throttle *t, size_t place, uint32_t deadline_ms, sp
     spsh_status rc = await_gone(t, place, deadline_ms, &p);
     if (rc != SPSH_OK)
         return SPSH_FAIL(err, rc,
-                         "a message to rank %u has not gone within %u ms: the link is too slow for "
-                         "what is sent",
+                         "a message to rank %u was not sent within %u ms; the link is too slow for "
+                         "the amount of data",
                          p.to, deadline_ms);
     if (p.status != SPSH_OK)
         return spsh__fail_again(p.status, &p.error, err);
@@ -338,7 +338,7 @@ spsh_status spsh__comm_throttle_open(spsh__comm *parent, const spsh__link *link,
     const int failed = pthread_create(&t->thread, NULL, run, t);
     if (failed != 0) {
         free_state(t);
-        return SPSH_FAIL_OS(err, SPSH_E_LIMIT, failed, "a thread cannot be begun");
+        return SPSH_FAIL_OS(err, SPSH_E_LIMIT, failed, "cannot start a thread");
     }
     t->has_thread = true;
     *ret_comm = &t->comm;

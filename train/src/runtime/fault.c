@@ -19,8 +19,9 @@ static spsh_status read_list(spsh__sim_fault_kind kind, const char *const *list,
         if (rc != SPSH_OK)
             return rc;
         if (f.learner >= ranks[1])
-            return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "'%s': there is no rank %u of %u processes",
-                             *list, f.learner, ranks[1]);
+            return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
+                             "'%s': rank %u does not exist: there are %u processes", *list,
+                             f.learner, ranks[1]);
         if (f.learner != ranks[0])
             continue;
         const uint64_t duration_ns = is_step ? f.to_ns : f.to_ns - f.from_ns;
@@ -46,8 +47,10 @@ spsh_status spsh__faults_read(const spsh_train_options *o, uint32_t rank, uint32
     if (rc == SPSH_OK)
         rc = read_list(SPSH__SIM_KILL, o->kill, ranks, ret, err);
     if (rc == SPSH_OK && ret->slow < 1)
-        rc = SPSH_FAIL(err, SPSH_E_INVALID_ARG, "a process cannot be made faster: %g times as long",
-                       ret->slow);
+        rc =
+            SPSH_FAIL(err, SPSH_E_INVALID_ARG,
+                      "slow: the factor must be 1 or more, not %g: a process cannot be made faster",
+                      ret->slow);
     return rc;
 }
 

@@ -76,8 +76,9 @@ static spsh_status serve_answer(spsh__leases *l, const spsh__message *m, spsh_er
         return SPSH_OK;
     }
     return SPSH_FAIL(err, SPSH_E_MISMATCH,
-                     "learner %" PRIu32 " got an answer about leases that it did not ask for "
-                     "(kind %" PRIu32 ", number %" PRIu64 ", round %" PRIu64 ")",
+                     "learner %" PRIu32
+                     " received an answer about leases that it did not request (kind %" PRIu32
+                     ", number %" PRIu64 ", round %" PRIu64 ")",
                      l->runtime->rank, m->kind, m->number, l->round);
 }
 
@@ -100,7 +101,8 @@ static spsh_status serve(void *user, const spsh__message *m, spsh_error *err)
     if (l->server != NULL)
         return spsh__lease_server_serve(l->server, m, err);
     return SPSH_FAIL(err, SPSH_E_MISMATCH,
-                     "learner %" PRIu32 " received a request for leases, which only rank 0 answers",
+                     "learner %" PRIu32
+                     " received a request for leases, but only rank 0 grants them",
                      l->runtime->rank);
 }
 
@@ -187,7 +189,7 @@ spsh_status spsh__leases_take(spsh__leases *l, bool may_wait, spsh__lease *ret_l
         }
         if (t.has_none_to_come)
             return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
-                             "no lease can arrive until a taken lease is acknowledged");
+                             "no lease will come until one of the taken leases is acknowledged");
         const spsh__mark mark = {MARK_TAKE, 1, t.round};
         rc = l->runtime->ops->wait_fn(l->runtime, &mark, has_answer, l, 0, err);
         if (rc != SPSH_OK)
@@ -210,15 +212,16 @@ spsh_status spsh__leases_acknowledge(spsh__leases *l, const spsh__lease_done *do
 {
     uint8_t bytes[SPSH__LEASE_ACKNOWLEDGE_BYTES_MAX];
     if (done->row_count > SPSH__LEASE_NUMBERS_MAX)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "a row of %" PRIu32 " numbers", done->row_count);
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "a row of %" PRIu32 " numbers is too long",
+                         done->row_count);
     const spsh_status rc = enter(l, MARK_ACKNOWLEDGE, done->number, err);
     if (rc != SPSH_OK)
         return rc;
     const bool is_ours = forget(l, done->number);
     leave(l);
     if (!is_ours)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
-                         "lease %" PRIu64 " is not one that this learner has taken", done->number);
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "this learner does not hold lease %" PRIu64,
+                         done->number);
     spsh__store_u64le(bytes, done->samples);
     for (uint32_t i = 0; i < done->row_count; i++)
         spsh__store_u64le(bytes + SPSH__LEASE_ROW_BYTES + (size_t)8 * i,
@@ -269,7 +272,8 @@ static spsh_status enter_server(const spsh__leases *l, uint32_t kind, spsh_error
 {
     if (l->server == NULL)
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
-                         "rank %" PRIu32 " does not give leases: rank 0 does", l->runtime->rank);
+                         "rank %" PRIu32 " does not grant leases; only rank 0 does",
+                         l->runtime->rank);
     return enter(l, kind, 0, err);
 }
 
@@ -331,8 +335,9 @@ spsh_status spsh__leases_open(spsh__runtime *runtime, const spsh_allocator *allo
                               uint32_t ahead, spsh__leases **ret_leases, spsh_error *err)
 {
     if (ahead > SPSH__LEASE_AHEAD_MAX)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "%" PRIu32 " leases ahead, of at most %" PRIu32,
-                         ahead, SPSH__LEASE_AHEAD_MAX);
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
+                         "%" PRIu32 " leases ahead exceed the limit of %" PRIu32, ahead,
+                         SPSH__LEASE_AHEAD_MAX);
     spsh__leases *l = spsh__new(allocator, 1, sizeof(*l));
     if (l == NULL)
         return SPSH_NO_MEMORY(err);

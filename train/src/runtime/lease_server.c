@@ -167,8 +167,8 @@ static spsh_status answer_all(spsh__lease_server *s, spsh_error *err)
 static spsh_status fail_message(const spsh__message *m, const char *what, spsh_error *err)
 {
     return SPSH_FAIL(err, SPSH_E_MISMATCH,
-                     "learner %" PRIu32 " has sent %s (kind %" PRIu32 ", number %" PRIu64
-                     "): do all ranks run the same program?",
+                     "learner %" PRIu32 " sent %s (kind %" PRIu32 ", number %" PRIu64
+                     "); do all ranks run the same program?",
                      m->from, what, m->kind, m->number);
 }
 
@@ -179,7 +179,7 @@ static spsh_status take_ask(spsh__lease_server *s, const spsh__message *m, spsh_
     for (uint32_t i = 0; i < s->ask_count; i++)
         waiting += s->asks[i].rank == m->from;
     if (c->out_count + waiting >= s->each || m->number < s->round || m->number > s->round + 1)
-        return fail_message(m, "a request that is not of this round", err);
+        return fail_message(m, "a request that does not belong to this round", err);
     s->asks[s->ask_count++] = (ask){m->from, m->number};
     return answer_all(s, err);
 }
@@ -201,13 +201,13 @@ static spsh_status take_acknowledgement(spsh__lease_server *s, const spsh__messa
     while (at < c->out_count && c->out[at].number != m->number)
         at++;
     if (at == c->out_count)
-        return fail_message(m, "the acknowledgement of a lease that it does not have", err);
+        return fail_message(m, "an acknowledgment of a lease that it does not hold", err);
     if (m->size_bytes < SPSH__LEASE_ROW_BYTES || m->size_bytes % 8 != 0 ||
         m->size_bytes > SPSH__LEASE_ACKNOWLEDGE_BYTES_MAX)
-        return fail_message(m, "an acknowledgement of another size", err);
+        return fail_message(m, "an acknowledgment of the wrong size", err);
     const uint32_t count = (uint32_t)(m->size_bytes - SPSH__LEASE_ROW_BYTES) / 8;
     if (s->total_updates > 0 && count != s->total_count)
-        return fail_message(m, "a row of another length", err);
+        return fail_message(m, "a row of the wrong length", err);
     c->out[at] = c->out[--c->out_count];
     s->out_count--;
     s->updates++;
@@ -221,7 +221,7 @@ static spsh_status take_paused(spsh__lease_server *s, const spsh__message *m, sp
 {
     client *c = &s->clients[m->from];
     if (c->is_paused || c->out_count > 0 || m->number != s->round)
-        return fail_message(m, "that it pauses, and does not", err);
+        return fail_message(m, "a message that it has paused, although it has not", err);
     c->is_paused = true;
     s->paused_count++;
     return SPSH_OK;
@@ -238,7 +238,7 @@ static void put_back(spsh__lease_server *s, uint64_t step)
 static spsh_status take_lost(spsh__lease_server *s, const spsh__message *m, spsh_error *err)
 {
     if (m->part == 0 || m->part >= s->runtime->world_size)
-        return fail_message(m, "that a rank is lost that cannot be", err);
+        return fail_message(m, "a message that a nonexistent rank is lost", err);
     return spsh__lease_server_lose(s, m->part, err);
 }
 
@@ -267,7 +267,7 @@ spsh_status spsh__lease_server_serve(spsh__lease_server *s, const spsh__message 
     case SPSH__LEASE_ASK: return take_ask(s, m, err);
     case SPSH__LEASE_ACKNOWLEDGE: return take_acknowledgement(s, m, err);
     case SPSH__LEASE_PAUSED: return take_paused(s, m, err);
-    default: return fail_message(m, "what no learner sends", err);
+    default: return fail_message(m, "a message of an unknown kind", err);
     }
 }
 
@@ -277,9 +277,10 @@ spsh_status spsh__lease_server_place(spsh__lease_server *s, uint64_t epoch, uint
                                      uint64_t steps, spsh_error *err)
 {
     if (s->is_open)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "a round is under way");
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "a round is in progress");
     if (step > steps)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "step %" PRIu64 " of an epoch of %" PRIu64, step,
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
+                         "step %" PRIu64 " exceeds the epoch, which has %" PRIu64 " steps", step,
                          steps);
     s->epoch = epoch;
     s->next_step = step;
@@ -294,7 +295,8 @@ spsh_status spsh__lease_server_begin(spsh__lease_server *s, const spsh__lease_ro
 {
     if (s->is_open || !s->has_place)
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "%s",
-                         s->is_open ? "a round is under way" : "no place to begin at was given");
+                         s->is_open ? "a round is in progress"
+                                    : "the start position of the round was not set");
     s->bounds = round != NULL ? *round : (spsh__lease_round){.samples_max = 0};
     s->round++;
     s->is_open = true;

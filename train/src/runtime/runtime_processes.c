@@ -260,9 +260,9 @@ static spsh_status take_head(processes *p, uint32_t rank, spsh_error *err)
     }
     if (from->message.kind > KIND_BYE || from->message.kind == SPSH__LOST_KIND ||
         from->message.size_bytes > SPSH__PART_BYTES)
-        return SPSH_FAIL(
-            err, SPSH_E_MISMATCH,
-            "rank %u has sent what is not a message: do all ranks run the same program?", rank);
+        return SPSH_FAIL(err, SPSH_E_MISMATCH,
+                         "rank %u sent an invalid message; do all ranks run the same program?",
+                         rank);
     if (from->message.size_bytes > 0)
         return await_body(p, rank, err);
     const spsh_status rc = serve(p, &from->message, err);
@@ -384,7 +384,8 @@ static spsh_status processes_post(spsh__runtime *t, uint32_t to, const spsh__mes
                                   spsh_error *err)
 {
     if (to >= t->world_size || m->size_bytes > SPSH__PART_BYTES)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "no learner %u, or %zu bytes are no part", to,
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
+                         "learner %u does not exist, or the message of %zu bytes is too large", to,
                          m->size_bytes);
     return post(processes_of(t), to, m, err);
 }
@@ -415,9 +416,10 @@ static spsh_status processes_wait(spsh__runtime *t, const spsh__mark *mark,
     spsh_status rc = is_ready ? SPSH_OK : failure(p, err);
     (void)pthread_mutex_unlock(&p->lock);
     if (!is_ready && rc == SPSH_OK)
-        rc = SPSH_FAIL(err, SPSH_E_TIMEOUT,
-                       "learner %u has waited %u ms in vain (mark %u, number %llu)", t->rank, ms,
-                       mark->kind, (unsigned long long)mark->number);
+        rc = SPSH_FAIL(
+            err, SPSH_E_TIMEOUT,
+            "learner %u waited %u ms for the others without success (mark %u, number %llu)",
+            t->rank, ms, mark->kind, (unsigned long long)mark->number);
     return rc;
 }
 
@@ -565,7 +567,7 @@ spsh_status spsh__runtime_processes_open(spsh__comm *comm, const spsh_allocator 
     const int failed = pthread_create(&p->thread, NULL, serve_all, p);
     if (failed != 0) {
         free_state(p);
-        return SPSH_FAIL_OS(err, SPSH_E_LIMIT, failed, "a thread cannot be begun");
+        return SPSH_FAIL_OS(err, SPSH_E_LIMIT, failed, "cannot start a thread");
     }
     p->has_thread = true;
     *ret_runtime = &p->runtime;

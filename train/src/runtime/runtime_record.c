@@ -213,8 +213,8 @@ spsh_status spsh__record_open(const spsh__record_options *o, spsh__runtime *inne
     if (rc == SPSH_OK) {
         r->fd = o->io->open_fn(o->io->user, r->path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
         if (r->fd < 0)
-            rc = SPSH_FAIL_OS(err, spsh_io_status(-r->fd), -r->fd, "%s: cannot be made: %s",
-                              r->path, strerror(-r->fd));
+            rc = SPSH_FAIL_OS(err, spsh_io_status(-r->fd), -r->fd, "%s: cannot create: %s", r->path,
+                              strerror(-r->fd));
     }
     make_head(head, o, inner->rank, inner->world_size);
     if (rc == SPSH_OK)
@@ -262,13 +262,13 @@ static spsh_status read_blocks(const uint8_t *bytes, size_t size, const char *pa
         const uint32_t here = spsh__load_u32le(bytes + at);
         const size_t marks_bytes = (size_t)here * MARK_BYTES;
         if (here == 0 || here > BLOCK_MARKS || spsh__load_u32le(bytes + at + 4) != 0)
-            return SPSH_FAIL_AT(err, SPSH_E_CORRUPT, at, "%s: a block of %" PRIu32 " marks", path,
-                                here);
+            return SPSH_FAIL_AT(err, SPSH_E_CORRUPT, at,
+                                "%s: a block has an invalid number of marks, %" PRIu32, path, here);
         if (size - at - BLOCK_HEAD_BYTES < marks_bytes)
             break; /* cut: the record ends before it */
         const uint8_t *first = bytes + at + BLOCK_HEAD_BYTES;
         if (XXH3_64bits(first, marks_bytes) != spsh__load_u64le(bytes + at + 8))
-            return SPSH_FAIL_AT(err, SPSH_E_CORRUPT, at, "%s: a block is not what was written",
+            return SPSH_FAIL_AT(err, SPSH_E_CORRUPT, at, "%s: the checksum of a block is wrong",
                                 path);
         if (marks != NULL)
             take_marks(first, here, marks + count);
@@ -282,10 +282,10 @@ static spsh_status read_blocks(const uint8_t *bytes, size_t size, const char *pa
 static spsh_status check_kind(const uint8_t *bytes, size_t size, const char *path, spsh_error *err)
 {
     if (size < HEAD_BYTES)
-        return SPSH_FAIL_AT(err, SPSH_E_TRUNCATED, size, "%s: ends in its head", path);
-    if (memcmp(bytes, magic, sizeof(magic)) != 0 || spsh__load_u32le(bytes + 8) != VERSION)
-        return SPSH_FAIL_AT(err, SPSH_E_CORRUPT, 0, "%s: is not a record of marks, version 1",
+        return SPSH_FAIL_AT(err, SPSH_E_TRUNCATED, size, "%s: the file ends inside its header",
                             path);
+    if (memcmp(bytes, magic, sizeof(magic)) != 0 || spsh__load_u32le(bytes + 8) != VERSION)
+        return SPSH_FAIL_AT(err, SPSH_E_CORRUPT, 0, "%s: not a record of marks of version 1", path);
     return SPSH_OK;
 }
 
@@ -297,8 +297,9 @@ static spsh_status check_head(const uint8_t *bytes, size_t size, const uint8_t w
         return rc;
     if (memcmp(bytes, want, HEAD_BYTES) != 0)
         return SPSH_FAIL_AT(err, SPSH_E_MISMATCH, 0,
-                            "%s: is of learner %" PRIu32 " of %" PRIu32 " of another run", path,
-                            spsh__load_u32le(bytes + 12), spsh__load_u32le(bytes + 16));
+                            "%s: the record is of learner %" PRIu32 " of %" PRIu32
+                            " in a different run",
+                            path, spsh__load_u32le(bytes + 12), spsh__load_u32le(bytes + 16));
     return SPSH_OK;
 }
 
@@ -346,7 +347,7 @@ spsh_status spsh__record_find(const spsh__record_options *o, uint64_t *ret_run,
     if (rc == SPSH_OK)
         rc = check_kind(bytes, size, path, err);
     if (rc == SPSH_OK && spsh__load_u32le(bytes + 12) != 0)
-        rc = SPSH_FAIL_AT(err, SPSH_E_MISMATCH, 12, "%s: is not of learner 0", path);
+        rc = SPSH_FAIL_AT(err, SPSH_E_MISMATCH, 12, "%s: the record is not of learner 0", path);
     if (rc == SPSH_OK) {
         *ret_learners = spsh__load_u32le(bytes + 16);
         *ret_run = spsh__load_u64le(bytes + 24);

@@ -51,7 +51,7 @@ static actor *actor_of(spsh__runtime *t)
 
 static spsh_status over(const actor *l, spsh_error *err)
 {
-    return l->replay->is_over ? SPSH_FAIL(err, SPSH_E_CANCELED, "the record is over") : SPSH_OK;
+    return l->replay->is_over ? SPSH_FAIL(err, SPSH_E_CANCELED, "the record has ended") : SPSH_OK;
 }
 
 static spsh_status stand_at(actor *l, stand where, spsh_error *err)
@@ -82,7 +82,7 @@ static spsh_status replay_post(spsh__runtime *t, uint32_t to, const spsh__messag
     if (rc != SPSH_OK)
         return rc;
     if (to >= t->world_size)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "no learner %u", to);
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "learner %u does not exist", to);
     queued_message *p = spsh__new(&l->replay->allocator, 1, sizeof(*p) + m->size_bytes);
     if (p == NULL)
         return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "a message");
@@ -226,8 +226,9 @@ static spsh_status fail_mark(const actor *l, spsh_error *err)
 {
     const spsh__recorded *m = &l->marks[l->at];
     return SPSH_FAIL(err, SPSH_E_MISMATCH,
-                     "learner %" PRIu32 " does something else than its record says: mark %zu is %u "
-                     "of kind %u, part %" PRIu32 ", number %" PRIu64,
+                     "learner %" PRIu32
+                     " does not follow its record: mark %zu is %u of kind %u, part %" PRIu32
+                     ", number %" PRIu64,
                      l->runtime.rank, l->at, m->what, m->kind, m->part, m->number);
 }
 

@@ -264,7 +264,7 @@ static spsh_status send_queued(sim_learner *from, const sim_message *head, const
 {
     spsh__sim *sim = from->sim;
     if (sim->is_over)
-        return SPSH_FAIL(err, SPSH_E_CANCELED, "the simulation is over");
+        return SPSH_FAIL(err, SPSH_E_CANCELED, "the simulation has ended");
     sim_message *queued_message =
         spsh__new(&sim->allocator, 1, sizeof(*queued_message) + size_bytes);
     if (queued_message == NULL)
@@ -381,7 +381,7 @@ static spsh_status sim_post(spsh__runtime *t, uint32_t to, const spsh__message *
     sim_learner *l = learner_of(t);
     const sim_message head = {.to = to, .from = t->rank, .message = *m};
     if (to >= t->world_size)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "no learner %u", to);
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "learner %u does not exist", to);
     const spsh_status rc = serve_failure(l, err);
     if (rc != SPSH_OK)
         return rc;
@@ -409,15 +409,16 @@ static spsh_status sim_wait(spsh__runtime *t, const spsh__mark *mark, bool (*rea
     if (served != SPSH_OK)
         return served;
     if (rc == SPSH_E_TIMEOUT)
-        return SPSH_FAIL(err, rc, "learner %u has waited %llu ms in vain (mark %u, number %llu)",
-                         t->rank, (unsigned long long)ms, mark->kind,
-                         (unsigned long long)mark->number);
-    return rc == SPSH_OK ? rc : SPSH_FAIL(err, rc, "the simulation is over");
+        return SPSH_FAIL(
+            err, rc,
+            "learner %u waited %llu ms for the others without success (mark %u, number %llu)",
+            t->rank, (unsigned long long)ms, mark->kind, (unsigned long long)mark->number);
+    return rc == SPSH_OK ? rc : SPSH_FAIL(err, rc, "the simulation has ended");
 }
 
 static spsh_status over(const spsh__sim *sim, spsh_error *err)
 {
-    return sim->is_over ? SPSH_FAIL(err, SPSH_E_CANCELED, "the simulation is over") : SPSH_OK;
+    return sim->is_over ? SPSH_FAIL(err, SPSH_E_CANCELED, "the simulation has ended") : SPSH_OK;
 }
 
 static spsh_status sim_enter(spsh__runtime *t, const spsh__mark *mark, spsh_error *err)
@@ -631,16 +632,18 @@ static spsh_status start_learner(spsh__sim *sim, uint32_t number, spsh_error *er
 static spsh_status check(const spsh__sim_options *o, spsh_error *err)
 {
     if (o->learners == 0 || o->learners > LEARNERS_MAX)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "learners: %u is not within 1 and %u",
-                         o->learners, LEARNERS_MAX);
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "%u learners; expected 1 to %u", o->learners,
+                         LEARNERS_MAX);
     for (uint32_t i = 0; i < o->fault_count; i++) {
         const spsh__sim_fault *f = &o->faults[i];
         if (f->learner >= o->learners)
-            return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "there is no learner %u: they are 0 to %u",
-                             f->learner, o->learners - 1);
+            return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
+                             "learner %u does not exist; the numbers are 0 to %u", f->learner,
+                             o->learners - 1);
         if (f->kind == SPSH__SIM_SLOW && !(f->factor > 0))
-            return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "learner %u cannot be %g times as slow",
-                             f->learner, f->factor);
+            return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
+                             "learner %u: a slow-down factor must be positive, not %g", f->learner,
+                             f->factor);
     }
     return SPSH_OK;
 }

@@ -43,7 +43,7 @@ spsh_status spsh__arena_mean(spsh__comm *c, spsh__parts *from, spsh__parts *to, 
     float *theirs = spsh__new(&c->allocator, from->part_elements, sizeof(*theirs));
     spsh_status rc = SPSH_OK;
     if (sum == NULL || theirs == NULL)
-        rc = SPSH_FAIL(err, SPSH_E_NO_MEMORY, "the mean of all models");
+        rc = SPSH_FAIL(err, SPSH_E_NO_MEMORY, "mean of all models");
     for (uint32_t part = 0; rc == SPSH_OK && part < from->count; part++) {
         const uint32_t owner = part % c->world_size;
         const size_t count = spsh__parts_elements(from, part);

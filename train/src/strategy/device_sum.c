@@ -133,8 +133,9 @@ static spsh_status check_turn(const spsh__device_sum *d, uint32_t leaf, uint32_t
     if (d->next_own < d->own_count && spsh__leaf_of(d->learner, d->next_own) == leaf &&
         d->next_bucket == bucket)
         return SPSH_OK;
-    return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "bucket %u of leaf %u is out of turn on rank %u",
-                     bucket, leaf, d->comm->rank);
+    return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
+                     "bucket %u of micro-batch %u was completed out of order on rank %u", bucket,
+                     leaf, d->comm->rank);
 }
 
 static spsh_status sum_bucket(void *state, uint32_t leaf, uint32_t bucket, spsh_error *err)
@@ -188,7 +189,8 @@ static spsh_status sum_end(void *state, const double *rows, double *totals, uint
     const spsh__learner *l = d->learner;
     spsh_status rc = SPSH_OK;
     if (count > SPSH__SHARED_MAX)
-        return SPSH_FAIL(err, SPSH_E_LIMIT, "%u numbers a leaf, at most %u", count,
+        return SPSH_FAIL(err, SPSH_E_LIMIT,
+                         "%u shared numbers per micro-batch exceed the limit of %u", count,
                          SPSH__SHARED_MAX);
     while (rc == SPSH_OK && d->next_own < d->own_count)
         rc = sum_skip(d, spsh__leaf_of(l, d->next_own), err);
@@ -274,7 +276,7 @@ static spsh_status sum_align(void *state, spsh_error *err)
     for (size_t i = 0; rc == SPSH_OK && i < SPSH__ARENAS; i++)
         if (arenas[i].buffer.data != NULL)
             rc = start(d, SPSH__COLLECTIVE_BROADCAST, arenas[i].buffer, arenas[i].elements,
-                       "rank 0's weights to all", err);
+                       "sending the weights of rank 0 to all ranks", err);
     return rc == SPSH_OK ? land(d, err) : rc;
 }
 
@@ -343,8 +345,7 @@ spsh_status spsh__device_sum_open(spsh__learner *learner, bool is_whole,
     if (d->rows == NULL || d->present == NULL)
         rc = SPSH_NO_MEMORY(err);
     else if (own_count == 0 || own_count > SPSH__LEAVES_MAX)
-        rc = SPSH_FAIL(err, SPSH_E_LIMIT,
-                       "rank %u has %u micro-batches of a step, at least 1 and at most %u",
+        rc = SPSH_FAIL(err, SPSH_E_LIMIT, "rank %u has %u micro-batches per step; expected 1 to %u",
                        d->comm->rank, own_count, SPSH__LEAVES_MAX);
     if (rc == SPSH_OK)
         rc = d->ops->alloc_fn(d->backend, statistics + 1, &d->before, err);

@@ -446,7 +446,8 @@ static spsh_status bucket_arrives(spsh__gradient_sum *g, uint32_t leaf, uint32_t
     spsh_status rc = SPSH_OK;
     if (bucket + 1 >= g->range_count || r->next_own >= g->tree.own_count ||
         g->tree.own[r->next_own] != leaf)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "bucket %u of leaf %u is out of turn on rank %u",
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
+                         "bucket %u of micro-batch %u was completed out of order on rank %u",
                          bucket, leaf, g->comm->rank);
     g->wait_begin_ns = spsh__comm_now_ns(g->comm);
     if (bucket == 0) {
@@ -490,8 +491,9 @@ static spsh_status skip(spsh__gradient_sum *g, uint32_t leaf, spsh_error *err)
         bool is_in_turn =
             own < g->tree.own_count && g->tree.own[own] == leaf && g->ranges[i].next_own == own;
         rc = is_in_turn ? make_zeros(g, &g->ranges[i], err)
-                        : SPSH_FAIL(err, SPSH_E_INVALID_ARG, "leaf %u is out of turn on rank %u",
-                                    leaf, g->comm->rank);
+                        : SPSH_FAIL(err, SPSH_E_INVALID_ARG,
+                                    "micro-batch %u was completed out of order on rank %u", leaf,
+                                    g->comm->rank);
         if (rc == SPSH_OK)
             rc = pass(g, &g->ranges[i], own, err);
     }
@@ -611,7 +613,8 @@ static spsh_status sum_end(void *state, const double *rows, double *totals, uint
 {
     spsh__gradient_sum *g = state;
     if (count > SPSH__SHARED_MAX)
-        return SPSH_FAIL(err, SPSH_E_LIMIT, "%u numbers a leaf, at most %u", count,
+        return SPSH_FAIL(err, SPSH_E_LIMIT,
+                         "%u shared numbers per micro-batch exceed the limit of %u", count,
                          SPSH__SHARED_MAX);
     spsh_status rc = enter(g, err);
     spsh__watch_leave(g->watch, false); /* all that follows is this thread's */
@@ -901,10 +904,12 @@ static spsh_status number_leaves(spsh__gradient_sum *g, spsh_error *err)
     uint32_t virtual_world = l->virtual_world == 0 ? world : l->virtual_world;
     uint64_t count = (uint64_t)virtual_world * (l->accumulate == 0 ? 1 : l->accumulate);
     if (count > SPSH__LEAVES_MAX)
-        return SPSH_FAIL(err, SPSH_E_LIMIT, "a step of %llu micro-batches, at most %u",
+        return SPSH_FAIL(err, SPSH_E_LIMIT, "a step has %llu micro-batches; expected at most %u",
                          (unsigned long long)count, SPSH__LEAVES_MAX);
     if (2 * (l->bucket_count + (uint64_t)2) > SPSH__COMM_TAG_MAX)
-        return SPSH_FAIL(err, SPSH_E_LIMIT, "%u buckets", l->bucket_count);
+        return SPSH_FAIL(err, SPSH_E_LIMIT,
+                         "%u buckets of gradients exceed the number of message tags",
+                         l->bucket_count);
     g->owners = spsh__new(&g->allocator, count, sizeof(*g->owners));
     if (g->owners == NULL)
         return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "sum of gradients");

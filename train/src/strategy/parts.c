@@ -20,7 +20,7 @@ spsh_status spsh__parts_open(spsh__backend *backend, spsh__backend_buffer arena,
     if (rc != SPSH_OK)
         return rc;
     ret->host = spsh__new(&backend->allocator, part, sizeof(float));
-    return ret->host != NULL ? SPSH_OK : SPSH_FAIL(err, SPSH_E_NO_MEMORY, "a part of the weights");
+    return ret->host != NULL ? SPSH_OK : SPSH_FAIL(err, SPSH_E_NO_MEMORY, "part of the weights");
 }
 
 void spsh__parts_close(spsh__parts *p)

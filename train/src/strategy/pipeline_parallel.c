@@ -181,8 +181,8 @@ spsh_status spsh__stages_open(const spsh__stages_options *options, spsh__stages 
     spsh__backend *backend = options->backend;
     if (backend->ops->stream_fn != NULL)
         return SPSH_FAIL(err, SPSH_E_UNSUPPORTED,
-                         "train.strategy: 'pipeline' is for the backends cpu and reference; with "
-                         "%s use allreduce or partitioned",
+                         "train.strategy pipeline runs only on the backends cpu and reference; "
+                         "with %s, use allreduce or partitioned",
                          backend->ops->name);
     spsh__stages *p = spsh__new(&backend->allocator, 1, sizeof(*p));
     if (p == NULL)
@@ -389,7 +389,8 @@ void spsh__stages_begin(spsh__stages *p)
 static spsh_status note(spsh__stages *p, uint32_t leaf, bool is_empty, spsh_error *err)
 {
     if (p->entry_count == SPSH__LEAVES_MAX)
-        return SPSH_FAIL(err, SPSH_E_LIMIT, "a step of more than %u leaves", SPSH__LEAVES_MAX);
+        return SPSH_FAIL(err, SPSH_E_LIMIT, "a step has more than %u micro-batches",
+                         SPSH__LEAVES_MAX);
     p->entries[p->entry_count++] = (entry){leaf, is_empty};
     return SPSH_OK;
 }

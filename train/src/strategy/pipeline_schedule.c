@@ -18,10 +18,11 @@ static spsh_status check_stages(uint32_t stages, uint32_t block_count, spsh_erro
 {
     if (stages >= 1 && stages <= block_count && block_count <= BLOCKS_MAX)
         return SPSH_OK;
-    return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
-                     "pipeline: %u stages of a model of %u blocks: each process needs one; fewer "
-                     "processes, or another train.strategy",
-                     stages, block_count);
+    return SPSH_FAIL(
+        err, SPSH_E_INVALID_ARG,
+        "train.strategy pipeline: %u processes cannot share a model of %u blocks, because each "
+        "needs at least one; start fewer processes, or use another train.strategy",
+        stages, block_count);
 }
 
 /* best[s][b]: the dearest of s + 1 stages that have the first b blocks. */
@@ -63,13 +64,13 @@ spsh_status spsh__stages_check_cuts(const uint32_t *cuts, uint32_t cut_count, ui
         return rc;
     if (cut_count + 1 != stages)
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
-                         "train.stages: %u cuts make %u stages, but there are %u processes",
+                         "train.stages: %u cuts give %u stages, but there are %u processes",
                          cut_count, cut_count + 1, stages);
     for (uint32_t i = 0; i < cut_count; i++) {
         const uint32_t before = i == 0 ? 0 : cuts[i - 1];
         if (cuts[i] <= before || cuts[i] >= block_count)
             return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
-                             "train.stages: cut %u before block %u: cuts ascend, from 1 to %u",
+                             "train.stages: cut %u is at block %u; cuts must ascend, from 1 to %u",
                              i + 1, cuts[i], block_count - 1);
     }
     return SPSH_OK;

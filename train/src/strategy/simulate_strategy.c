@@ -149,7 +149,7 @@ static void update_slice(void *user, const spsh__slice *slice, spsh__backend_buf
 static spsh_status computed(const world *w, student *s, uint64_t begin_ns, spsh_error *err)
 {
     s->compute_ns += spsh__sim_now_ns(w->clock.sim) - begin_ns;
-    return w->is_over ? SPSH_FAIL(err, SPSH_E_END, "the others are done") : SPSH_OK;
+    return w->is_over ? SPSH_FAIL(err, SPSH_E_END, "the other learners are done") : SPSH_OK;
 }
 
 static spsh_status forward_backward(world *w, uint32_t number, spsh_error *err)
@@ -453,14 +453,17 @@ static bool is_unfit(const spsh__simulate_options *o, char text[SPSH_TRAIN_STOPP
     text[0] = '\0';
     if (strcmp(o->strategy, "hogwild") == 0 && o->learners > 1 && node < o->learners)
         (void)snprintf(text, SPSH_TRAIN_STOPPED_BYTES,
-                       "learners share memory: they are on one node, as node=%u says", o->learners);
+                       "hogwild learners share memory, so all must be on one node; set node=%u",
+                       o->learners);
     if (strcmp(o->strategy, "hierarchical") == 0 && (node == 0 || o->learners % node != 0))
-        (void)snprintf(text, SPSH_TRAIN_STOPPED_BYTES,
-                       "learners are nodes of as many each, as node=%u says",
-                       o->learners % 2 == 0 ? 2 : 1);
+        (void)snprintf(
+            text, SPSH_TRAIN_STOPPED_BYTES,
+            "hierarchical needs nodes with the same number of learners each; set node=%u",
+            o->learners % 2 == 0 ? 2 : 1);
     if (strcmp(o->strategy, "pipeline") == 0)
-        (void)snprintf(text, SPSH_TRAIN_STOPPED_BYTES,
-                       "stages send activations, of which the number of weights says nothing");
+        (void)snprintf(
+            text, SPSH_TRAIN_STOPPED_BYTES,
+            "pipeline stages send activations, and the number of weights does not give their size");
     return text[0] != '\0';
 }
 

@@ -37,8 +37,8 @@ spsh_status spsh__strategy_open(const char *name, const spsh_allocator *allocato
     if (ops == NULL)
         return SPSH_FAIL(
             err, SPSH_E_NOT_FOUND,
-            "no strategy is called '%s': allreduce, partitioned, ps-sync, ps-async, hogwild, "
-            "dpsgd-ring, adpsgd-fixed, adpsgd-random, d1-model, d1-grad, hierarchical, pipeline",
+            "unknown strategy '%s'; expected allreduce, partitioned, ps-sync, ps-async, hogwild, "
+            "dpsgd-ring, adpsgd-fixed, adpsgd-random, d1-model, d1-grad, hierarchical, or pipeline",
             name);
     spsh__strategy *s = spsh__new(allocator, 1, sizeof(*s));
     if (s == NULL)
@@ -142,9 +142,9 @@ spsh_status spsh__learner_check_sizes(const spsh__learner *l, spsh_error *err)
     for (size_t i = 0; i < 2; i++)
         if (greatest[i] != ~greatest[2 + i])
             return SPSH_FAIL(err, SPSH_E_MISMATCH,
-                             "models of ranks have %" PRIu64 " to %" PRIu64
-                             " %s, that of rank %u %" PRIu64
-                             ": do all ranks have the same configuration?",
+                             "the models of the ranks have %" PRIu64 " to %" PRIu64
+                             " %s, and that of rank %u has %" PRIu64
+                             "; do all ranks have the same configuration?",
                              ~greatest[2 + i], greatest[i], i == 0 ? "weights" : "statistics",
                              l->comm->rank, own[i]);
     return SPSH_OK;
@@ -422,7 +422,7 @@ spsh_status spsh__strategy_mean_aside(const spsh__learner *l, spsh__parts *weigh
 spsh_status spsh__strategy_unknown(const spsh__message *message, spsh_error *err)
 {
     return SPSH_FAIL(err, SPSH_E_MISMATCH,
-                     "learner %u has sent a message that this strategy does not know (kind %u, "
-                     "part %u, %zu bytes): do all have the same configuration?",
+                     "learner %u sent a message that this strategy does not know (kind %u, part "
+                     "%u, %zu bytes); do all ranks have the same configuration?",
                      message->from, message->kind, message->part, message->size_bytes);
 }

@@ -148,7 +148,7 @@ static spsh_status start(spsh__strategy *s, spsh__learner *l, spsh_error *err)
         has_all = has_all && arena != NULL;
     }
     if (!has_all || d->mine == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "models of neighbours");
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "models of the neighbors");
     l->runtime->ops->listen_fn(l->runtime, SPSH__SERVICE_STRATEGY, serve, s);
     return SPSH_OK;
 }

@@ -56,7 +56,8 @@ static spsh_status start_inner(spsh__strategy *s, spsh_error *err)
     spsh_status rc = spsh__strategy_open(name, &s->allocator, &h->inner, err);
     if (rc == SPSH_OK && h->inner->ops->has_own_model)
         rc = SPSH_FAIL(err, SPSH_E_INVALID_ARG,
-                       "'%s' is not for the ranks of a node: they go in step", name);
+                       "'%s' cannot be the inner strategy: the ranks of a node share one model",
+                       name);
     return rc != SPSH_OK ? rc : h->inner->ops->start_fn(h->inner, &h->node, err);
 }
 
@@ -73,8 +74,8 @@ static spsh_status start_outer(spsh__strategy *s, spsh_error *err)
     h->leader.virtual_world = s->learner->virtual_world / h->node_comm->world_size;
     spsh_status rc = spsh__strategy_open(name, &s->allocator, &h->outer, err);
     if (rc == SPSH_OK && !h->outer->ops->has_own_model)
-        rc = SPSH_FAIL(err, SPSH_E_INVALID_ARG, "'%s' is not for nodes that run free of each other",
-                       name);
+        rc = SPSH_FAIL(err, SPSH_E_INVALID_ARG,
+                       "'%s' cannot be the outer strategy: each node has its own model", name);
     if (rc == SPSH_OK)
         rc = h->outer->ops->start_fn(h->outer, &h->leader, err);
     s->learner->updated = h->leader.updated;
@@ -85,11 +86,11 @@ static spsh_status start(spsh__strategy *s, spsh__learner *l, spsh_error *err)
 {
     const uint32_t size = l->options.node_size > 0 ? l->options.node_size : 1;
     if (l->comm->world_size % size != 0)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "%u ranks are not nodes of %u each",
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "%u ranks cannot form nodes of %u each",
                          l->comm->world_size, size);
     if (l->virtual_world % l->comm->world_size != 0)
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
-                         "%u batches of a step are not as many for each of %u ranks",
+                         "the %u micro-batches of a step cannot be divided equally among %u ranks",
                          l->virtual_world, l->comm->world_size);
     spsh_status rc = spsh__strategy_begin(s, l, sizeof(hierarchy), err);
     hierarchy *h = state_of(s);

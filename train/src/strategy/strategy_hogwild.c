@@ -30,7 +30,8 @@ static spsh_status start(spsh__strategy *s, spsh__learner *l, spsh_error *err)
 {
     if (l->shared == NULL)
         return SPSH_FAIL(err, SPSH_E_UNSUPPORTED,
-                         "hogwild needs memory that all learners share: they are on several nodes");
+                         "train.strategy hogwild needs memory that all learners share, so all must "
+                         "be on one node");
     spsh_status rc = spsh__strategy_begin(s, l, sizeof(hogwild), err);
     hogwild *h = state_of(s);
     if (rc == SPSH_OK)

@@ -15,7 +15,8 @@ enum { TAG_BLOCK = 20010 };
 static spsh_status pipeline_start(spsh__strategy *s, spsh__learner *l, spsh_error *err)
 {
     if (l->staged == NULL || l->comm->world_size != 1)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "pipeline: the learner has no stage of a model");
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
+                         "train.strategy pipeline: the learner has no stage of a model");
     return spsh__strategy_sum_start(s, l, true, err);
 }
 
