@@ -351,7 +351,7 @@ static void check_unharmed(const spsh_loader_options *opt, uint64_t hits_min)
     CHECK(hits() >= hits_min);
     CHECK(stats.retries > 0 || hits_min > 1); /* the next epoch may take some of the errors */
     CHECK_U64(stats.bad_records, 0);
-    CHECK(strstr(heard.text, "good when read again") != NULL || heard.count == 0);
+    CHECK(strstr(heard.text, "a second read succeeded") != NULL || heard.count == 0);
 }
 
 /* In order, so that nothing is read only because it lies between two others. */

@@ -133,23 +133,25 @@ static spsh_status check_input(const spsh_augmenter *augmenter, const spsh_augme
                                const spsh_augment_input *input, spsh_error *err)
 {
     if (input->sample_count > augmenter->sample_count_max)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
-                         "augmentation: %llu samples, opened for at most %llu",
-                         (unsigned long long)input->sample_count,
-                         (unsigned long long)augmenter->sample_count_max);
+        return SPSH_FAIL(
+            err, SPSH_E_INVALID_ARG,
+            "augmentation: an utterance of %llu samples exceeds the limit set at open, %llu",
+            (unsigned long long)input->sample_count,
+            (unsigned long long)augmenter->sample_count_max);
     if (draw->speed_percent != 100 && resampler_of(augmenter, draw->speed_percent) == NULL)
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
-                         "augmentation: a speed of %u %% is not among the options'",
+                         "augmentation: a speed of %u %% is not one of the options' speeds",
                          draw->speed_percent);
     if (draw->has_noise && (input->noise == NULL || input->noise_start >= input->noise_count))
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
                          "augmentation: noise is missing, or has no sample at its start");
     if (draw->has_room && (input->room == NULL || input->room_count == 0 ||
                            input->room_count > augmenter->room_count_max))
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
-                         "augmentation: a room response of %llu samples, not 1 ... %llu",
-                         (unsigned long long)(input->room == NULL ? 0 : input->room_count),
-                         (unsigned long long)augmenter->room_count_max);
+        return SPSH_FAIL(
+            err, SPSH_E_INVALID_ARG,
+            "augmentation: a room impulse response has %llu samples, must have 1 to %llu",
+            (unsigned long long)(input->room == NULL ? 0 : input->room_count),
+            (unsigned long long)augmenter->room_count_max);
     return SPSH_OK;
 }
 
@@ -215,7 +217,7 @@ static spsh_status open_buffers(spsh_augmenter *augmenter, spsh_error *err)
     augmenter->work = spsh__new(&augmenter->allocator, work_count, sizeof(float));
     augmenter->spare = spsh__new(&augmenter->allocator, spare_count, sizeof(float));
     if (augmenter->work == NULL || augmenter->spare == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "augmentation: room for %llu samples",
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "augmentation: buffers for %llu samples",
                          (unsigned long long)(work_count + spare_count));
     return SPSH_OK;
 }
@@ -233,7 +235,8 @@ spsh_status spsh_augmenter_open(const spsh_augment_options *options, uint64_t sa
         return rc;
     if (sample_count_max > SAMPLE_COUNT_MAX || room_count_max > SPSH_AUGMENT_ROOM_SAMPLES_MAX)
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
-                         "augmentation: %llu samples and responses of %llu, at most %llu and %llu",
+                         "augmentation: utterances of %llu samples and responses of %llu samples "
+                         "exceed the limits, %llu and %llu",
                          (unsigned long long)sample_count_max, (unsigned long long)room_count_max,
                          (unsigned long long)SAMPLE_COUNT_MAX,
                          (unsigned long long)SPSH_AUGMENT_ROOM_SAMPLES_MAX);

@@ -141,8 +141,8 @@ static spsh_status check_range(const char *name, float min, float max, spsh_erro
 {
     if (min > max)
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
-                         "augmentation: %s_min is %.9g, above %s_max, %.9g", name, (double)min,
-                         name, (double)max);
+                         "augmentation: %s_min is %.9g, but %s_max is %.9g, which is less", name,
+                         (double)min, name, (double)max);
     return SPSH_OK;
 }
 

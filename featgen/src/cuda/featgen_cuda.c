@@ -32,12 +32,14 @@ static spsh_status take_options(const spsh_cuda_features_options *options,
         const size_t size = options->struct_size;
         const uint8_t *bytes = (const uint8_t *)options;
         if (size < sizeof(size))
-            return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "options: struct_size is %zu, want %zu", size,
-                             known);
+            return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "options: struct_size is %zu, expected %zu",
+                             size, known);
         for (size_t i = known; i < size; i++)
             if (bytes[i] != 0)
                 return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
-                                 "options: byte %zu is set, this library knows %zu", i, known);
+                                 "options: byte %zu is set, but this library knows only %zu bytes; "
+                                 "use a newer library",
+                                 i, known);
         memcpy(taken, options, size < known ? size : known);
     }
     if (taken->utterance_count_max == 0)
@@ -47,16 +49,16 @@ static spsh_status take_options(const spsh_cuda_features_options *options,
     if (taken->utterance_count_max > SPSH_CUDA_UTTERANCE_COUNT_MAX ||
         taken->frame_count_max > FRAME_COUNT_MAX)
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
-                         "options: at most %u utterances and %llu frames, not %u and %llu",
+                         "options: the limits are %u utterances and %llu frames, not %u and %llu",
                          SPSH_CUDA_UTTERANCE_COUNT_MAX, (unsigned long long)FRAME_COUNT_MAX,
                          taken->utterance_count_max, (unsigned long long)taken->frame_count_max);
     if (taken->dtype != SPSH_FLOAT32 && taken->dtype != SPSH_FLOAT16)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "options: no such dtype: %u",
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "options: unknown dtype %u",
                          (unsigned)taken->dtype);
     if (taken->time_masks > SPSH_AUGMENT_MASKS_MAX ||
         taken->frequency_masks > SPSH_AUGMENT_MASKS_MAX)
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
-                         "options: at most %u masks of time and of frequency, not %u and %u",
+                         "options: the limits are %u masks of time and of frequency, not %u and %u",
                          (unsigned)SPSH_AUGMENT_MASKS_MAX, taken->time_masks,
                          taken->frequency_masks);
     return SPSH_OK;
@@ -68,13 +70,14 @@ static spsh_status take_entry(const spsh_cuda *cuda, const spsh__device_features
     spsh__device_features_entry_fn *entry_fn = NULL;
     void *symbol = spsh_cuda_symbol(cuda, SPSH__DEVICE_FEATURES_SYMBOL);
     if (symbol == NULL)
-        return SPSH_FAIL(err, SPSH_E_VERSION, "the CUDA plug-in has no features");
+        return SPSH_FAIL(err, SPSH_E_VERSION, "the CUDA plug-in was built without features");
     memcpy(&entry_fn, &symbol, sizeof(entry_fn));
     const spsh__device_features_entry *entry = entry_fn();
     if (entry->tables_bytes != sizeof(spsh__frame_tables) ||
         entry->job_bytes != sizeof(spsh__device_job))
         return SPSH_FAIL(err, SPSH_E_VERSION,
-                         "the CUDA plug-in was built from other sources than this library");
+                         "the CUDA plug-in and this library are from different builds; install "
+                         "both from the same build");
     *ret_entry = entry;
     return SPSH_OK;
 }
@@ -89,12 +92,12 @@ spsh_status spsh_cuda_features_open(const spsh_cuda *cuda, const spsh_featgen *f
     spsh_status rc;
 
     if (cuda == NULL || featgen == NULL || ret_features == NULL)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "cuda, featgen and ret_features must be given");
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "cuda, featgen, or ret_features is NULL");
     rc = take_options(options, &taken, err);
     if (rc != SPSH_OK)
         return rc;
     if (taken.device >= spsh_cuda_device_count(cuda))
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "there is no device %u", taken.device);
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "device %u does not exist", taken.device);
     rc = take_entry(cuda, &entry, err);
     if (rc != SPSH_OK)
         return rc;
@@ -142,13 +145,14 @@ static spsh_status check_batch(const spsh_cuda_features *features,
     if (batch->count == 0)
         return SPSH_OK;
     if (batch->count > features->options.utterance_count_max)
-        return SPSH_FAIL(err, SPSH_E_LIMIT, "%zu utterances, room for %u", batch->count,
-                         features->options.utterance_count_max);
+        return SPSH_FAIL(err, SPSH_E_LIMIT, "a batch of %zu utterances exceeds the limit, %u",
+                         batch->count, features->options.utterance_count_max);
     if (batch->offsets == NULL || batch->sample_counts == NULL)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "offsets and sample_counts must be given");
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "offsets or sample_counts is NULL");
     if ((norm == SPSH_NORM_SPEAKER || norm == SPSH_NORM_DATASET) &&
         (batch->mean == NULL || batch->scale == NULL))
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "mean and scale are missing");
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
+                         "mean or scale is NULL, but this norm needs both");
     return SPSH_OK;
 }
 
@@ -167,30 +171,34 @@ static spsh_status measure(const spsh_cuda_features *features, const spsh_cuda_f
     for (size_t u = 0; u < batch->count; u++) {
         if (batch->sample_counts[u] >= SAMPLE_COUNT_MAX ||
             batch->offsets[u] >= SAMPLE_COUNT_MAX - batch->sample_counts[u])
-            return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "utterance %zu has %llu samples", u,
+            return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "utterance %zu has too many samples, %llu", u,
                              (unsigned long long)batch->sample_counts[u]);
         if (batch->sample_counts[u] > 0 && batch->samples == NULL)
-            return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "samples are missing");
+            return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
+                             "samples is NULL, but an utterance has samples");
         const uint64_t frames =
             spsh_featgen_frame_count(features->featgen, batch->sample_counts[u]);
         const uint64_t taken = batch->padded_frames != 0 ? batch->padded_frames : frames;
         uint64_t values = 0;
         all.longest = frames > all.longest ? frames : all.longest;
         if (frames > features->options.frame_count_max - all.frames)
-            return SPSH_FAIL(err, SPSH_E_LIMIT, "room for %llu frames ends at utterance %zu of %zu",
+            return SPSH_FAIL(err, SPSH_E_LIMIT,
+                             "the batch exceeds the limit of %llu frames at utterance %zu of %zu",
                              (unsigned long long)features->options.frame_count_max, u,
                              batch->count);
         all.frames += frames;
         if (frames > taken)
-            return SPSH_FAIL(err, SPSH_E_LIMIT, "utterance %zu has %llu frames, the batch %llu", u,
+            return SPSH_FAIL(err, SPSH_E_LIMIT,
+                             "utterance %zu has %llu frames, but the batch has %llu", u,
                              (unsigned long long)frames, (unsigned long long)taken);
         if (__builtin_mul_overflow(taken, (uint64_t)dim, &values) ||
             __builtin_add_overflow(needed, values, &needed) || needed > batch->capacity)
-            return SPSH_FAIL(err, SPSH_E_LIMIT, "room for %zu values ends at utterance %zu of %zu",
+            return SPSH_FAIL(err, SPSH_E_LIMIT,
+                             "the buffer of %zu values is full at utterance %zu of %zu",
                              batch->capacity, u, batch->count);
     }
     if (needed > 0 && batch->values == NULL)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "values must be given");
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "values is NULL");
     *ret_extent = all;
     return SPSH_OK;
 }
@@ -227,7 +235,7 @@ spsh_status spsh_cuda_features_compute(spsh_cuda_features *features, void *strea
     spsh__device_utterance *utterances = NULL;
     extent all = {0, 0};
     if (features == NULL || batch == NULL)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "features and batch must be given");
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "features or batch is NULL");
     spsh_status rc = check_batch(features, batch, err);
     if (rc == SPSH_OK)
         rc = measure(features, batch, &all, err);

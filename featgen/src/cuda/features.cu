@@ -114,12 +114,12 @@ static spsh_status choose_lanes(state *self, spsh_error *err)
     spsh__device_job *job = &self->job;
     spsh_status rc = spsh__cuda_check(
         cudaDeviceGetAttribute(&block_bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, self->device),
-        "a block's shared memory", err);
+        "reading the shared memory per block", err);
     if (rc == SPSH_OK)
         rc = spsh__cuda_check(cudaDeviceGetAttribute(&all_bytes,
                                                      cudaDevAttrMaxSharedMemoryPerMultiprocessor,
                                                      self->device),
-                              "a multiprocessor's shared memory", err);
+                              "reading the shared memory per multiprocessor", err);
     if (rc != SPSH_OK)
         return rc;
     job->room = spsh__device_room_of(&job->tables);
@@ -128,8 +128,8 @@ static spsh_status choose_lanes(state *self, spsh_error *err)
     if (!spsh__device_lanes(&job->room, quarter < most ? quarter : most, &job->lane_shift) &&
         !spsh__device_lanes(&job->room, most, &job->lane_shift))
         return spsh__cuda_fail(err, SPSH_E_UNSUPPORTED,
-                               "a transform of %u points needs %zu bytes of shared memory, a block "
-                               "of this device has %d: compute these features on the CPU",
+                               "a transform of %u points needs %zu bytes of shared memory, but a "
+                               "block of this device has %d; compute these features on the CPU",
                                job->tables.fft_size, job->room.end * sizeof(float), block_bytes);
     self->block_bytes = ((size_t)job->room.end << job->lane_shift) * sizeof(float);
     /* The most there is, not what this one needs: the setting is the kernel's, for all that use it.
@@ -137,7 +137,7 @@ static spsh_status choose_lanes(state *self, spsh_error *err)
     return spsh__cuda_check(cudaFuncSetAttribute(frames_kernel,
                                                  cudaFuncAttributeMaxDynamicSharedMemorySize,
                                                  block_bytes),
-                            "shared memory of the features' kernel", err);
+                            "setting the shared memory of the feature kernel", err);
 }
 
 /* Allocate the statistics for masks and per-utterance norms. */
@@ -183,7 +183,7 @@ static spsh_status make_slots(state *self, spsh_error *err)
     for (uint32_t i = 0; rc == SPSH_OK && i < SLOTS; i++) {
         slot *one = &self->slots[i];
         rc = spsh__cuda_check(cudaEventCreateWithFlags(&one->done, cudaEventDisableTiming),
-                              "an event", err);
+                              "creating an event", err);
         if (rc == SPSH_OK)
             rc = spsh__cuda_check(cudaHostAlloc((void **)&one->pinned, bytes, cudaHostAllocDefault),
                                   "pinned memory for tables of utterances", err);
@@ -242,7 +242,7 @@ static spsh_status open_state(const spsh__device_features_plan *plan, void **ret
         rc = make_statistics(self, err);
     if (rc == SPSH_OK)
         rc = new_memory((size_t)plan->row_count_max, dim * sizeof(float),
-                        "memory for rows before the norm", (void **)&self->job.rows, err);
+                        "memory for rows before normalization", (void **)&self->job.rows, err);
     if (rc == SPSH_OK)
         rc = make_slots(self, err);
     spsh__cuda_leave(before);
@@ -260,8 +260,8 @@ static spsh_status begin(void *opaque, spsh__device_utterance **ret_utterances, 
     state *self = (state *)opaque;
     slot *one = &self->slots[self->next];
     if (one->is_used) {
-        const spsh_status rc =
-            spsh__cuda_check(cudaEventSynchronize(one->done), "features of an earlier batch", err);
+        const spsh_status rc = spsh__cuda_check(
+            cudaEventSynchronize(one->done), "waiting for the features of an earlier batch", err);
         if (rc != SPSH_OK)
             return rc;
     }
@@ -321,7 +321,7 @@ static spsh_status launch(const state *self, const spsh__device_job *job, uint64
         const dim3 grid((unsigned)(blocks < most ? blocks : most), utterances);
         finish_kernel<<<grid, SPSH__DEVICE_THREADS, 0, stream>>>(*job);
     }
-    return spsh__cuda_check(cudaGetLastError(), "starting the features' kernels", err);
+    return spsh__cuda_check(cudaGetLastError(), "starting the feature kernels", err);
 }
 
 static spsh_status run(void *opaque, void *stream, const spsh__device_job *given,
@@ -342,8 +342,9 @@ static spsh_status run(void *opaque, void *stream, const spsh__device_job *given
     if (rc == SPSH_OK)
         rc = launch(self, &job, frames_max, (cudaStream_t)stream, err);
     /* The started work uses the slot even after a failure: record the event in any case. */
-    const spsh_status marked = spsh__cuda_check(cudaEventRecord(one->done, (cudaStream_t)stream),
-                                                "marking a batch", rc == SPSH_OK ? err : NULL);
+    const spsh_status marked =
+        spsh__cuda_check(cudaEventRecord(one->done, (cudaStream_t)stream),
+                         "recording the end of a batch", rc == SPSH_OK ? err : NULL);
     one->is_used = true;
     self->next = (self->next + 1) % SLOTS;
     spsh__cuda_leave(before);

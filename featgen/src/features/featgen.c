@@ -111,7 +111,7 @@ static spsh_status take_options(const spsh_featgen_options *options, spsh_featge
     if (rc != SPSH_OK)
         return rc;
     if (taken->threads > SPSH_FEATGEN_THREADS_MAX)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "options: threads is %u, at most %u",
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "options: threads is %u, must be at most %u",
                          taken->threads, SPSH_FEATGEN_THREADS_MAX);
     if (taken->allocator == NULL)
         taken->allocator = spsh_allocator_default();
@@ -128,7 +128,7 @@ spsh_status spsh_featgen_open(const spsh_feature_options *features,
     spsh_status rc;
 
     if (features == NULL || ret_featgen == NULL)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "features and ret_featgen must be given");
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "features or ret_featgen is NULL");
     rc = spsh_options_take(features, &known, sizeof(known), err);
     if (rc == SPSH_OK)
         rc = spsh_feature_options_check(&known, err);
@@ -235,15 +235,17 @@ static spsh_status check_input(const spsh_featgen *featgen, const spsh_feature_i
 {
     const spsh_feature_norm norm = featgen->tables.features.norm;
     if (input->i16 != NULL && input->f32 != NULL)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "samples are given twice, as i16 and as f32");
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "both i16 and f32 are set; set only one");
     if (input->sample_count != 0 && input->i16 == NULL && input->f32 == NULL)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "samples are missing");
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
+                         "i16 and f32 are NULL, but sample_count is not 0");
     if (input->sample_count >= SAMPLE_COUNT_MAX)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "sample_count is %llu",
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "sample_count is too large, %llu",
                          (unsigned long long)input->sample_count);
     if ((norm == SPSH_NORM_SPEAKER || norm == SPSH_NORM_DATASET) &&
         (input->mean == NULL || input->scale == NULL))
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "mean and scale are missing");
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
+                         "mean or scale is NULL, but this norm needs both");
     return SPSH_OK;
 }
 

@@ -252,11 +252,13 @@ static spsh_status lay_out(spsh__batch *batch, uint64_t *frame_counts, spsh_erro
         const uint64_t taken = out->padded_frames != 0 ? out->padded_frames : frames;
         uint64_t values = 0;
         if (frames > taken)
-            return SPSH_FAIL(err, SPSH_E_LIMIT, "utterance %zu has %llu frames, the batch %llu", u,
+            return SPSH_FAIL(err, SPSH_E_LIMIT,
+                             "utterance %zu has %llu frames, but the batch has %llu", u,
                              (unsigned long long)frames, (unsigned long long)taken);
         if (__builtin_mul_overflow(taken, (uint64_t)dim, &values) ||
             __builtin_add_overflow(needed, values, &needed) || needed > out->capacity)
-            return SPSH_FAIL(err, SPSH_E_LIMIT, "room for %zu values ends at utterance %zu of %zu",
+            return SPSH_FAIL(err, SPSH_E_LIMIT,
+                             "the buffer of %zu values is full at utterance %zu of %zu",
                              out->capacity, u, batch->count);
         longest = frames > longest ? frames : longest;
     }
@@ -278,7 +280,7 @@ spsh_status spsh_featgen_batch(spsh_featgen *featgen, const spsh_feature_input *
 {
     spsh_status rc = SPSH_OK;
     if (out->dtype != SPSH_FLOAT32 && out->dtype != SPSH_FLOAT16)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "no such dtype: %u", (unsigned)out->dtype);
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "unknown dtype %u", (unsigned)out->dtype);
     spsh__batch *batch = featgen->batch;
     if (batch == NULL) {
         rc = batch_open(featgen, &batch, err);

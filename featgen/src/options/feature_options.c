@@ -204,7 +204,7 @@ static spsh_status check_frames(const spsh_feature_options *o, spsh_error *err)
     const uint64_t hop = (uint64_t)o->sample_rate_hz * o->hop_us / 1000000;
     if (window < 2 || window > SPSH_FEATURE_WINDOW_SAMPLES_MAX)
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
-                         "features: %u us at %u Hz are a window of %llu samples, not 2 ... %u",
+                         "features: a window of %u us at %u Hz has %llu samples, must have 2 to %u",
                          o->window_us, o->sample_rate_hz, (unsigned long long)window,
                          SPSH_FEATURE_WINDOW_SAMPLES_MAX);
     if (hop < 1)

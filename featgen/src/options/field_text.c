@@ -101,8 +101,8 @@ static spsh_status read_number(const spsh__field *field, span text, double *ret_
         return SPSH_FAIL(err, SPSH_E_SYNTAX, "%s: '%.*s' is not a number", field->name,
                          (int)text.size, text.at);
     if (value < field->min || value > field->max)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "%s: %.*s is not in %.9g ... %.9g", field->name,
-                         (int)text.size, text.at, field->min, field->max);
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "%s: %.*s is not in the range %.9g to %.9g",
+                         field->name, (int)text.size, text.at, field->min, field->max);
     *ret_value = value;
     return SPSH_OK;
 }
@@ -138,7 +138,7 @@ static spsh_status read_truth(const spsh__field *field, span text, bool *ret_val
 {
     *ret_value = is_word(text, "on");
     if (!*ret_value && !is_word(text, "off"))
-        return SPSH_FAIL(err, SPSH_E_SYNTAX, "%s: '%.*s' is neither on nor off", field->name,
+        return SPSH_FAIL(err, SPSH_E_SYNTAX, "%s: '%.*s' is not on or off", field->name,
                          (int)text.size, text.at);
     return SPSH_OK;
 }
@@ -158,11 +158,12 @@ static spsh_status read_percents(const spsh__field *field, span text, uint32_t *
         if (percent < field->min || percent > field->max ||
             fabs(factor * PERCENT_OF_ONE - percent) > 1e-9 * PERCENT_OF_ONE)
             return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
-                             "%s: %.*s is not a number of hundredths in %.9g ... %.9g", field->name,
-                             (int)size, text.at, field->min / PERCENT_OF_ONE,
+                             "%s: %.*s is not a multiple of 0.01 in the range %.9g to %.9g",
+                             field->name, (int)size, text.at, field->min / PERCENT_OF_ONE,
                              field->max / PERCENT_OF_ONE);
         if (count == field->count_max)
-            return SPSH_FAIL(err, SPSH_E_LIMIT, "%s: more than %u", field->name, field->count_max);
+            return SPSH_FAIL(err, SPSH_E_LIMIT, "%s: more than %u values", field->name,
+                             field->count_max);
         values[1 + count++] = (uint32_t)percent;
         text.at += size + (colon != NULL ? 1 : 0);
         text.size -= size + (colon != NULL ? 1 : 0);
@@ -202,7 +203,7 @@ static spsh_status assign(const spsh__field_table *table, span item, void *optio
 {
     const char *equals = (const char *)memchr(item.at, '=', item.size);
     if (equals == NULL)
-        return SPSH_FAIL(err, SPSH_E_SYNTAX, "%s: '%.*s' is not field=value", table->name,
+        return SPSH_FAIL(err, SPSH_E_SYNTAX, "%s: '%.*s' is not FIELD=VALUE", table->name,
                          (int)item.size, item.at);
     const size_t name_size = (size_t)(equals - item.at);
     const spsh__field *field = field_named(table, trimmed((span){item.at, name_size}), err);
@@ -336,7 +337,7 @@ spsh_status spsh__fields_check(const spsh__field_table *table, const void *optio
     for (size_t i = 0; i < table->field_count; i++) {
         const spsh__field *field = &table->fields[i];
         if (!is_value_good(field, (const char *)options + field->offset))
-            return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "%s: %s is out of its range", table->name,
+            return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "%s: %s is out of range", table->name,
                              field->name);
     }
     return SPSH_OK;

@@ -48,12 +48,12 @@ static spsh_status take_row(spsh_hearing *h, uint64_t position, int32_t channel,
         row->channels > SPSH_CHANNELS_MAX)
         return SPSH_FAIL_AT(err, SPSH_E_CORRUPT, NONE,
                             "%.200s: utterance number %llu: the index states %u channels at %u Hz, "
-                            "which cannot be",
+                            "which is impossible",
                             spsh_dataset_path(h->dataset), ULL(position), row->channels,
                             row->sample_rate_hz);
     if (channel > 0 && (uint32_t)channel > row->channels)
         return SPSH_FAIL_AT(err, SPSH_E_NOT_FOUND, NONE,
-                            "channel %d was requested, but there are %u", (int)channel,
+                            "channel %d was requested, but the audio has %u channels", (int)channel,
                             row->channels);
     h->job.slot = &h->slot;
     h->job.way = SPSH__WAY_SELF;
@@ -101,7 +101,9 @@ static spsh_status open_parts(spsh_hearing *h, spsh_loader_options *opt, spsh_er
     if (rc != SPSH_OK)
         return rc;
     if (h->job.row.samples > UINT64_MAX / h->features.sample_rate_hz / 4)
-        return SPSH_FAIL_AT(err, SPSH_E_LIMIT, NONE, "%llu samples", ULL(h->job.row.samples));
+        return SPSH_FAIL_AT(err, SPSH_E_LIMIT, NONE,
+                            "an utterance of %llu samples is too long to compute features",
+                            ULL(h->job.row.samples));
     h->slot.batch.sample_rate_hz = h->features.sample_rate_hz;
     h->slot.batch.channels = 1;
     h->slot.batch.output = SPSH_OUTPUT_FEATURES;

@@ -356,8 +356,8 @@ spsh_status spsh__maker_run_stored(spsh__maker *maker, spsh__job *job, spsh_byte
     if (info.frame_count != job->frames || info.dim != recipe->dim ||
         info.value_bytes != value_bytes)
         return SPSH_FAIL_AT(err, SPSH_E_CORRUPT, NONE,
-                            "the payload holds %llu frames of %u values of %u bytes; the dataset's "
-                            "features are %llu frames of %u of %u",
+                            "the payload holds %llu frames of %u values of %u bytes, but the "
+                            "dataset's features are %llu frames of %u values of %u bytes",
                             ULL(info.frame_count), info.dim, info.value_bytes, ULL(job->frames),
                             recipe->dim, value_bytes);
     const bool is_half = recipe->dtype == SPSH_FLOAT16;

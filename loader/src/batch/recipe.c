@@ -48,7 +48,7 @@ static spsh_status check_features(const spsh_loader_options *opt, spsh_error *er
             "loader options: channel is SPSH_CHANNEL_ALL, but features need one channel");
     if (rate_hz != 0 && rate_hz != opt->features->sample_rate_hz)
         return SPSH_FAIL_AT(err, SPSH_E_INVALID_ARG, NONE,
-                            "loader options: sample_rate_hz is %u in features and %u in plan",
+                            "loader options: sample_rate_hz is %u in features, but %u in plan",
                             opt->features->sample_rate_hz, rate_hz);
     return SPSH_OK;
 }
@@ -179,7 +179,7 @@ static spsh_status take_stored(spsh_feature_options *features, bool *has_feature
     const char *has = first_difference(described->text, text, &has_length);
     const char *wants = first_difference(text, described->text, &wants_length);
     return SPSH_FAIL_AT(err, SPSH_E_MISMATCH, NONE,
-                        "%.300s stores other features: %.*s; requested: %.*s", path, has_length,
+                        "%.300s stores different features, %.*s; requested: %.*s", path, has_length,
                         has, wants_length, wants);
 }
 
@@ -236,10 +236,11 @@ static spsh_status open_statistics(spsh__recipe *recipe, const spsh_loader_optio
         rc = spsh_statistics_open(datasets[n], text, SPSH_STATISTICS_WHOLE, opt->io,
                                   &recipe->statistics[n], err);
         if (rc == SPSH_OK && spsh_statistics_dim(recipe->statistics[n]) != recipe->dim)
-            rc = SPSH_FAIL_AT(err, SPSH_E_CORRUPT, NONE,
-                              "%.200s: statistics of %u values a frame, the features have %u",
-                              spsh_dataset_path(datasets[n]),
-                              spsh_statistics_dim(recipe->statistics[n]), recipe->dim);
+            rc = SPSH_FAIL_AT(
+                err, SPSH_E_CORRUPT, NONE,
+                "%.200s: the statistics have %u values per frame, but the features have %u",
+                spsh_dataset_path(datasets[n]), spsh_statistics_dim(recipe->statistics[n]),
+                recipe->dim);
         if (rc == SPSH_OK && recipe->norm == SPSH_NORM_SPEAKER &&
             spsh_statistics_group_count(recipe->statistics[n]) <= SPSH_STATISTICS_NO_SPEAKER)
             rc =

@@ -120,8 +120,9 @@ static spsh_status pull(source *s, void *dst, uint64_t samples, spsh_error *err)
         s->at += rc == SPSH_OK ? got : 0;
     }
     if (rc == SPSH_OK && done < samples)
-        rc = SPSH_FAIL_AT(err, SPSH_E_AUDIO, NONE, "decodes to %llu samples, %llu more are stated",
-                          ULL(s->at), ULL(samples - done));
+        rc = SPSH_FAIL_AT(err, SPSH_E_AUDIO, NONE,
+                          "decodes to %llu samples, which is %llu fewer than stated", ULL(s->at),
+                          ULL(samples - done));
     return rc;
 }
 
@@ -214,7 +215,7 @@ static spsh_status resample(const source *s, const spsh__job *job, void *dst, sp
                                batch->channels, job->item.sample_rate_hz, batch->sample_rate_hz,
                                (int16_t *)dst, job->rate_samples, &got, err);
     if (rc == SPSH_OK && got != job->rate_samples)
-        rc = SPSH_FAIL_AT(err, SPSH_E_AUDIO, NONE, "resampled to %llu samples, not to %llu",
+        rc = SPSH_FAIL_AT(err, SPSH_E_AUDIO, NONE, "resampled to %llu samples, expected %llu",
                           ULL(got), ULL(job->rate_samples));
     return rc;
 }
@@ -266,7 +267,8 @@ static bool wants_floats(const spsh__renderer *r, const spsh__job *job)
 static spsh_status check_length(const spsh__renderer *r, const spsh__job *job, spsh_error *err)
 {
     if (r->maker->recipe != NULL && job->rate_samples > r->maker->samples_max)
-        return SPSH_FAIL_AT(err, SPSH_E_LIMIT, NONE, "%llu samples, the longest has %llu",
+        return SPSH_FAIL_AT(err, SPSH_E_LIMIT, NONE,
+                            "%llu samples, but the longest utterance of the plan has %llu",
                             ULL(job->rate_samples), ULL(r->maker->samples_max));
     return SPSH_OK;
 }
@@ -285,8 +287,8 @@ static spsh_status check_record(const spsh__job *job, const spsh_record *record,
         row->samples > record->samples - row->start_sample)
         return SPSH_FAIL_AT(
             err, SPSH_E_CORRUPT, row->record_offset_bytes,
-            "the record states %u Hz, %u channels, codec %s, %llu samples; the index "
-            "%u Hz, %u, %s, %llu from %llu",
+            "the record states %u Hz, %u channels, codec %s, %llu samples, but the index states %u "
+            "Hz, %u channels, codec %s, %llu samples from sample %llu",
             record->sample_rate_hz, record->channels, spsh_codec_name(record->codec),
             ULL(record->samples), row->sample_rate_hz, row->channels, spsh_codec_name(row->codec),
             ULL(row->samples), ULL(row->start_sample));
@@ -352,8 +354,8 @@ static spsh_status render_pcm(source *s, spsh__job *job, const spsh_record *reco
         return rc;
     if (info.samples != record->samples || info.channels != record->channels)
         return SPSH_FAIL_AT(err, SPSH_E_AUDIO, NONE,
-                            "the payload holds %llu samples of %u channels, the record states %llu "
-                            "of %u",
+                            "the payload holds %llu samples of %u channels, but the record states "
+                            "%llu samples of %u channels",
                             ULL(info.samples), info.channels, ULL(record->samples),
                             record->channels);
     job->is_packed = false;
@@ -395,11 +397,11 @@ static spsh_status render_decoded(source *s, spsh__job *job, const spsh_record *
     const spsh_audio_info *info = spsh_decoder_info(s->decoder);
     if (info->sample_rate_hz != record->sample_rate_hz || info->channels != record->channels ||
         info->format != record->format)
-        rc = SPSH_FAIL_AT(
-            err, SPSH_E_AUDIO, NONE,
-            "decodes to %u Hz, %u channels, format %d; the record states %u Hz, %u, %d",
-            info->sample_rate_hz, info->channels, (int)info->format, record->sample_rate_hz,
-            record->channels, (int)record->format);
+        rc = SPSH_FAIL_AT(err, SPSH_E_AUDIO, NONE,
+                          "decodes to %u Hz, %u channels, format %d, but the record states %u Hz, "
+                          "%u channels, format %d",
+                          info->sample_rate_hz, info->channels, (int)info->format,
+                          record->sample_rate_hz, record->channels, (int)record->format);
     if (rc == SPSH_OK && s->at > 0)
         rc = spsh_decoder_seek(s->decoder, s->at, err);
     if (rc == SPSH_OK)

@@ -24,7 +24,7 @@ static spsh_status check_dataset(spsh__sounds *sounds, const spsh_dataset *datas
     spsh_features_description described = SPSH_FEATURES_DESCRIPTION_INIT;
     if (spsh_features_dataset(dataset, &described, NULL) != SPSH_E_NOT_FOUND)
         return SPSH_FAIL_AT(err, SPSH_E_INVALID_ARG, NONE,
-                            "loader options: %.400s holds features, which are no %s",
+                            "loader options: %.400s holds features, but a %s must be audio",
                             spsh_dataset_path(dataset), sounds->what);
     for (uint64_t n = 0; n < groups; n++) {
         spsh_dataset_group group;
@@ -47,8 +47,8 @@ spsh_status spsh__sounds_open(spsh__sounds *sounds, const char *what,
     if (dataset_count == 0)
         return SPSH_OK;
     if (datasets == NULL || dataset_count > SPSH_PLAN_DATASETS_MAX)
-        return SPSH_FAIL_AT(err, SPSH_E_INVALID_ARG, NONE, "loader options: %u datasets of %ss",
-                            dataset_count, what);
+        return SPSH_FAIL_AT(err, SPSH_E_INVALID_ARG, NONE,
+                            "loader options: %u datasets of %ss are too many", dataset_count, what);
     sounds->datasets =
         (const spsh_dataset **)spsh__new(allocator, dataset_count, sizeof(spsh_dataset *));
     if (sounds->datasets == NULL)
@@ -61,7 +61,7 @@ spsh_status spsh__sounds_open(spsh__sounds *sounds, const char *what,
         rc = check_dataset(sounds, datasets[n], err);
     }
     if (rc == SPSH_OK && sounds->utterance_count == 0)
-        rc = SPSH_FAIL_AT(err, SPSH_E_NOT_FOUND, NONE, "loader options: there is no %s in %.400s",
+        rc = SPSH_FAIL_AT(err, SPSH_E_NOT_FOUND, NONE, "loader options: found no %s in %.400s",
                           what, spsh_dataset_path(datasets[0]));
     return rc;
 }
@@ -155,7 +155,7 @@ static spsh_status find(spsh__sound_reader *reader, spsh_fraction which, found_s
          ret_found->row.channels > SPSH_CHANNELS_MAX))
         rc = SPSH_FAIL_AT(err, SPSH_E_CORRUPT, NONE,
                           "%.200s: utterance number %llu: the index states %u channels at %u Hz, "
-                          "which cannot be",
+                          "which is impossible",
                           spsh_dataset_path(dataset), ULL(position), ret_found->row.channels,
                           ret_found->row.sample_rate_hz);
     if (rc == SPSH_OK && reader->readers[number] == NULL)
@@ -222,7 +222,7 @@ spsh_status spsh__sound_read_noise(spsh__sound_reader *reader, const spsh_augmen
     const uint64_t to_end = length - first < count ? length - first : count;
     if (count > reader->stored_max)
         return SPSH_FAIL_AT(err, SPSH_E_LIMIT, NONE,
-                            "%llu samples of noise, at most %llu are possible", ULL(count),
+                            "%llu samples of noise are needed, but at most %llu fit", ULL(count),
                             ULL(reader->stored_max));
     rc = pull(reader, &found, first, to_end, reader->stored, err);
     if (rc == SPSH_OK)

@@ -213,7 +213,8 @@ static spsh_status make_records(maker *m, uint64_t entry_count, spsh_error *err)
             parts = spsh__part_count(entry->samples, entry->rate_hz, plan->caps.item_ticks);
         if (parts == 0 || parts > capacity - m->record_count)
             return SPSH_FAIL(err, SPSH_E_CORRUPT,
-                             "window %u: more parts of utterances than were counted",
+                             "window %u has more parts of utterances than were counted; remove the "
+                             "cache directory, or report a bug",
                              m->window->number);
         record r = {entry->ticks,   tie_of(m, entry, 0), class_of(plan, entry), 0, e, 0,
                     (uint32_t)parts};

@@ -30,24 +30,26 @@ void spsh_cursor_encode(const spsh_plan *plan, const spsh_position *position, ui
 static spsh_status check_bytes(const uint8_t *c, size_t size_bytes, spsh_error *err)
 {
     if (size_bytes < SPSH_CURSOR_BYTES)
-        return SPSH_FAIL_AT(err, SPSH_E_TRUNCATED, size_bytes, "cursor: %zu bytes, has %u",
-                            size_bytes, SPSH_CURSOR_BYTES);
+        return SPSH_FAIL_AT(err, SPSH_E_TRUNCATED, size_bytes,
+                            "cursor: it has %zu bytes, expected at least %u", size_bytes,
+                            SPSH_CURSOR_BYTES);
     bool is_whole = spsh__load_u64le(c + 72) == XXH3_64bits(c, HASHED_BYTES);
     if (memcmp(c, magic, 7) != 0)
-        return SPSH_FAIL_AT(err, SPSH_E_CORRUPT, 0, "cursor: does not begin with SPSHCUR");
+        return SPSH_FAIL_AT(err, SPSH_E_CORRUPT, 0, "cursor: it does not begin with SPSHCUR");
     if (c[7] != '1' && is_whole)
-        return SPSH_FAIL_AT(err, SPSH_E_VERSION, 7, "cursor: version %c, this library knows 1",
+        return SPSH_FAIL_AT(err, SPSH_E_VERSION, 7,
+                            "cursor: version %c, but this library reads version 1",
                             c[7] > ' ' && c[7] < 0x7f ? c[7] : '?');
     if (!is_whole)
         return SPSH_FAIL_AT(err, SPSH_E_CORRUPT, 72,
-                            "cursor: checksum %016" PRIx64 ", expected %016" PRIx64,
+                            "cursor: the checksum is %016" PRIx64 ", expected %016" PRIx64,
                             spsh__load_u64le(c + 72), (uint64_t)XXH3_64bits(c, HASHED_BYTES));
     if (spsh__load_u32le(c + 68) != 0)
         return SPSH_FAIL_AT(err, SPSH_E_VERSION, 68, "cursor: bytes 68 to 71 are not 0");
     const size_t expected = (size_t)SPSH_CURSOR_BYTES + spsh__load_u32le(c + 64);
     if (size_bytes != expected)
         return SPSH_FAIL_AT(err, size_bytes < expected ? SPSH_E_TRUNCATED : SPSH_E_CORRUPT, 64,
-                            "cursor: %zu bytes, expected %zu", size_bytes, expected);
+                            "cursor: it has %zu bytes, expected %zu", size_bytes, expected);
     return SPSH_OK;
 }
 
@@ -57,10 +59,10 @@ static spsh_status check_keys(const spsh_plan *plan, const uint8_t *c, spsh_erro
         uint64_t offset_bytes, want;
         const char *what;
     } keys[] = {
-        {16, plan->dataset_key,  "is of another dataset, or of other contents of it"},
+        {16, plan->dataset_key,  "is of another dataset, or the dataset has changed"},
         {8,  plan->options.seed, "has another seed"                                 },
         {32, plan->skips_key,    "is from before skip overlays changed"             },
-        {24, plan->options_key,  "is of a plan with other options"                  },
+        {24, plan->options_key,  "is of a plan with different options"              },
     };
     for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
         uint64_t found = spsh__load_u64le(c + keys[i].offset_bytes);

@@ -102,7 +102,7 @@ static spsh_status fail_unknown(const spsh_dataset *const *datasets, uint32_t da
     if (there.used == 0)
         return SPSH_FAIL(err, SPSH_E_UNKNOWN_NAME, "%s \"%.80s\": no utterance has a %s",
                          list->word, name, list->word);
-    return SPSH_FAIL(err, SPSH_E_UNKNOWN_NAME, "no dataset has %s \"%.80s\"; there are %s%s",
+    return SPSH_FAIL(err, SPSH_E_UNKNOWN_NAME, "no dataset has %s \"%.80s\"; existing names: %s%s",
                      list->word, name, there.text, more);
 }
 
@@ -150,10 +150,10 @@ static spsh_status take_whole_weight(uint32_t dataset_count, const spsh_weight *
 {
     if (weight->dataset >= dataset_count)
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
-                         "a weight without a domain names dataset %u, but there are %u",
+                         "a weight without a domain names dataset %u, but there are %u datasets",
                          weight->dataset, dataset_count);
     if (!(weight->weight > 0 && weight->weight <= 1e100))
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "dataset %u: weight %g, must be above 0",
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "dataset %u: weight is %g, must be above 0",
                          weight->dataset, weight->weight);
     spsh__filter *f = &filters[weight->dataset];
     for (uint32_t slot = 0; slot <= f->domain_names; slot++) {
@@ -175,11 +175,11 @@ static spsh_status take_weight(const spsh_dataset *const *datasets, uint32_t dat
         return take_whole_weight(dataset_count, weight, filters, err);
     /* Negated, so that not-a-number fails, too. */
     if (!(weight->weight > 0 && weight->weight <= 1e100))
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "domain \"%.80s\": weight %g, must be above 0",
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "domain \"%.80s\": weight is %g, must be above 0",
                          weight->domain, weight->weight);
     if (weight->dataset != SPSH_NONE_U32 && weight->dataset >= dataset_count)
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
-                         "domain \"%.80s\": a weight names dataset %u, but there are %u",
+                         "domain \"%.80s\": a weight names dataset %u, but there are %u datasets",
                          weight->domain, weight->dataset, dataset_count);
     for (uint32_t d = 0; d < dataset_count; d++) {
         uint32_t slot = 0;

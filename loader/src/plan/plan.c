@@ -198,8 +198,8 @@ spsh_status spsh_plan_domain_get(const spsh_plan *plan, uint32_t domain,
 {
     spsh_bytes name = {NULL, 0};
     if (domain >= plan->domain_count)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "domain %u does not exist: there are %u", domain,
-                         plan->domain_count);
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "domain %u does not exist: there are %u domains",
+                         domain, plan->domain_count);
     const spsh__plan_domain *d = &plan->domains[domain];
     spsh_status rc = spsh_result_check(ret_domain, sizeof(*ret_domain), err);
     if (rc == SPSH_OK)

@@ -37,7 +37,8 @@ static spsh_status merge_workers(spsh__index_scan *s, spsh_error *err)
     if (plan->info.longest_microseconds > plan->caps.item_ticks || part_count_max > UINT32_MAX)
         return SPSH_FAIL(err, SPSH_E_LIMIT,
                          "a batch may have only %" PRIu64
-                         " microseconds: no part of a split utterance fits",
+                         " microseconds, so no part of a split utterance fits; raise "
+                         "batch_seconds_max or batch_padded_seconds_max",
                          plan->caps.item_ticks);
     plan->part_count_max = (uint32_t)part_count_max;
     return SPSH_OK;

@@ -39,7 +39,7 @@ static spsh_status check_lists(const spsh_plan_options *o, spsh_error *err)
                           : o->language_count > 0 && o->languages == NULL ? "languages"
                                                                           : NULL;
     if (missing != NULL)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "%s is NULL, its count is not 0", missing);
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "%s is NULL, but its count is not 0", missing);
     return SPSH_OK;
 }
 
@@ -62,8 +62,9 @@ static spsh_status check_seconds(const spsh_plan_options *o, spsh_error *err)
             return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "%s is %g, must be 0 to %g seconds",
                              fields[i].name, value, SECONDS_MAX);
         if (fields[i].is_bound && value > 0 && spsh__ticks_of_seconds(value) == 0)
-            return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "%s is %g, less than a microsecond",
-                             fields[i].name, value);
+            return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
+                             "%s is %g, must be 0 or at least a microsecond", fields[i].name,
+                             value);
     }
     if (o->utterance_seconds_max > 0 && o->utterance_seconds_min > o->utterance_seconds_max)
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
@@ -86,7 +87,7 @@ static spsh_status check_choices(const spsh_plan_options *o, spsh_error *err)
     };
     for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++)
         if (fields[i].value > fields[i].most)
-            return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "%s is %" PRIu64 ", at most %" PRIu64,
+            return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "%s is %" PRIu64 ", must be at most %" PRIu64,
                              fields[i].name, fields[i].value, fields[i].most);
     if ((o->flags & ~KNOWN_FLAGS) != 0)
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "flags are %#x, but only %#x are known", o->flags,
@@ -374,7 +375,7 @@ spsh_status spsh__plan_shares(spsh_plan *plan, const spsh__filter *filters, spsh
     if (plan->info.microseconds >> SUM_BITS != 0 || plan->info.utterance_count >> 36 != 0)
         return SPSH_FAIL(err, SPSH_E_LIMIT,
                          "%" PRIu64 " utterances with %" PRIu64
-                         " microseconds are more than a plan can count",
+                         " microseconds exceed the limits of a plan",
                          plan->info.utterance_count, plan->info.microseconds);
     plan->epoch_max = (UINT64_C(1) << (SUM_BITS - 1)) / plan->info.utterance_count - 1;
     make_options_key(plan);

@@ -74,7 +74,8 @@ static spsh_status advance(spsh__windows *windows, spsh_position *place, uint64_
             return rc;
         if (place->window_batch > batches)
             return SPSH_FAIL(err, SPSH_E_CORRUPT,
-                             "window %u: batch %u of %u: the cache directory is wrong",
+                             "window %u: batch %u was requested, but the cached window has %u "
+                             "batches; remove the cache directory",
                              place->window, place->window_batch, batches);
         uint64_t here = batches - place->window_batch;
         here = here < want - passed ? here : want - passed;
@@ -100,8 +101,9 @@ static spsh_status fill_batch(spsh_sampler *sampler, const spsh_position *at,
         return rc;
     if (at->window_batch >= window->batch_count)
         return SPSH_FAIL(err, SPSH_E_CORRUPT,
-                         "window %u: batch %u of %u: the cache directory is wrong", at->window,
-                         at->window_batch, window->batch_count);
+                         "window %u: batch %u was requested, but the cached window has %u batches; "
+                         "remove the cache directory",
+                         at->window, at->window_batch, window->batch_count);
     const spsh__batch_range *range = &window->batches[at->window_batch];
     batch->items = window->items + range->first;
     batch->item_count = range->count;
@@ -198,9 +200,10 @@ spsh_status spsh_sampler_seek(spsh_sampler *sampler, const spsh_position *positi
         batches = window->batch_count;
     }
     if (place.window > plan->info.window_count || place.window_batch > batches)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
-                         "window %u, batch %u: there are %u windows, and %u batches in this one",
-                         place.window, place.window_batch, plan->info.window_count, batches);
+        return SPSH_FAIL(
+            err, SPSH_E_INVALID_ARG,
+            "window %u, batch %u does not exist: there are %u windows, and this one has %u batches",
+            place.window, place.window_batch, plan->info.window_count, batches);
     if (place.window < plan->info.window_count && place.window_batch == batches) {
         place.window++;
         place.window_batch = 0;
@@ -224,7 +227,8 @@ spsh_status spsh__sampler_seek_batch(spsh_sampler *sampler, uint64_t epoch, uint
         return rc;
     if (place.batches < batch || place.window >= sampler->plan->info.window_count)
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
-                         "step %" PRIu64 " was requested, but epoch %" PRIu64 " has %" PRIu64,
+                         "step %" PRIu64 " was requested, but epoch %" PRIu64 " has %" PRIu64
+                         " steps",
                          batch, epoch, place.batches);
     sampler->position = place;
     return SPSH_OK;
@@ -271,8 +275,9 @@ spsh_status spsh_plan_find(const spsh_plan *plan, uint64_t epoch, uint64_t batch
         return rc;
     if (place.batches < batch)
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
-                         "batch %" PRIu64 " does not exist: epoch %" PRIu64 " has %" PRIu64, batch,
-                         epoch, place.batches);
+                         "batch %" PRIu64 " does not exist: epoch %" PRIu64 " has %" PRIu64
+                         " batches",
+                         batch, epoch, place.batches);
     *ret_position = place;
     return SPSH_OK;
 }
@@ -321,19 +326,20 @@ spsh_status spsh_sampler_substitute(spsh_sampler *sampler, const spsh_position *
         item->domain >= sampler->plan->domain_count ||
         item->dataset != sampler->plan->domains[item->domain].dataset ||
         item->position >= sampler->plan->datasets[item->dataset].count)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "not an item of this plan");
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "the item is not from this plan");
     rc = spsh__windows_get(&sampler->windows, position->epoch, position->window, &window, err);
     if (rc != SPSH_OK)
         return rc;
     if (position->window_batch >= window->batch_count)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "window %u has %u batches", position->window,
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
+                         "the batch does not exist: window %u has %u batches", position->window,
                          window->batch_count);
     const search s = {sampler->plan, window, &window->batches[position->window_batch], item};
     for (uint32_t i = 0; i < window->item_count; i++)
         candidates += can_replace(&s, &window->items[i]);
     if (attempt >= candidates)
         return SPSH_FAIL(err, SPSH_E_NOT_FOUND,
-                         "window %u has only %" PRIu64 " utterances that can replace it",
+                         "window %u has only %" PRIu64 " utterances that can replace a bad one",
                          position->window, candidates);
     /* Attempts follow a permutation of the candidates that depends on the item: no repeats. */
     uint64_t key = spsh__draw(sampler->plan->options.seed, position->epoch,

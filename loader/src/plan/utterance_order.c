@@ -274,7 +274,9 @@ static spsh_status draw(spsh__walk *walk, uint64_t count, spsh__stream_entry *re
         uint32_t domain = spsh__quota_pick(&walk->quota);
         if (domain == SPSH_NONE_U32)
             return SPSH_FAIL(err, SPSH_E_CORRUPT,
-                             "epoch %" PRIu64 ": domains end before its %" PRIu64 " utterances",
+                             "epoch %" PRIu64
+                             ": the domains have fewer utterances than the epoch, %" PRIu64
+                             "; remove the cache directory, or report a bug",
                              walk->epoch, plan->info.utterance_count);
         spsh__stream *stream = &walk->streams[domain];
         if (ret_entries != NULL) {

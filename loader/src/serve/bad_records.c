@@ -63,7 +63,7 @@ spsh_status spsh__bad_serve(spsh__bad *bad, const spsh_bad_record *records, size
             continue;
         if (bad->served.count >= bad->limit)
             return SPSH_FAIL_AT(err, SPSH_E_LIMIT, records[n].error.offset_bytes,
-                                "more than %llu bad records (quarantine_max); the last: %.380s",
+                                "more than %llu bad records (quarantine_max); the latest: %.380s",
                                 ULL(bad->limit), records[n].error.message);
         spsh_status rc = append(bad, &bad->served, &records[n], err);
         if (rc != SPSH_OK)
@@ -96,13 +96,14 @@ static spsh_status decode_entry(spsh__bad *bad, const uint8_t *entry, uint32_t d
                               .position = spsh__load_u64le(entry + 4)};
     if (record.dataset >= dataset_count)
         return SPSH_FAIL_AT(err, SPSH_E_CORRUPT, SPSH_CURSOR_BYTES,
-                            "cursor: quarantine: dataset %u, there are %u", record.dataset,
-                            dataset_count);
+                            "cursor: the quarantine names dataset %u, but there are %u datasets",
+                            record.dataset, dataset_count);
     if (find(&bad->served, record.dataset, record.position) != NULL)
         return SPSH_OK;
-    spsh_error_set(&record.error, SPSH_E_CANCELED, 0, SPSH_OFFSET_NONE,
-                   "utterance number %llu of dataset %u: in the restored cursor's quarantine",
-                   ULL(record.position), record.dataset);
+    spsh_error_set(
+        &record.error, SPSH_E_CANCELED, 0, SPSH_OFFSET_NONE,
+        "utterance number %llu of dataset %u is in the quarantine of the restored cursor",
+        ULL(record.position), record.dataset);
     spsh_status rc = append(bad, &bad->known, &record, err);
     return rc == SPSH_OK ? append(bad, &bad->served, &record, err) : rc;
 }
@@ -114,14 +115,15 @@ spsh_status spsh__bad_decode(spsh__bad *bad, const uint8_t *extra, size_t size_b
         return SPSH_OK;
     if (size_bytes < HASH_BYTES || (size_bytes - HASH_BYTES) % SPSH__BAD_ENTRY_BYTES != 0)
         return SPSH_FAIL_AT(err, SPSH_E_CORRUPT, SPSH_CURSOR_BYTES,
-                            "cursor: a quarantine of %zu bytes", size_bytes);
+                            "cursor: the quarantine has an invalid size, %zu bytes", size_bytes);
     const size_t entry_bytes = size_bytes - HASH_BYTES;
     const uint64_t expected = spsh__load_u64le(extra + entry_bytes);
     const uint64_t found = XXH3_64bits(extra, entry_bytes);
     if (expected != found)
-        return SPSH_FAIL_AT(err, SPSH_E_CORRUPT, SPSH_CURSOR_BYTES,
-                            "cursor: quarantine: checksum 0x%016llx, expected 0x%016llx",
-                            ULL(found), ULL(expected));
+        return SPSH_FAIL_AT(
+            err, SPSH_E_CORRUPT, SPSH_CURSOR_BYTES,
+            "cursor: the checksum of the quarantine is 0x%016llx, expected 0x%016llx", ULL(found),
+            ULL(expected));
     spsh_status rc = SPSH_OK;
     for (size_t at = 0; at < entry_bytes && rc == SPSH_OK; at += SPSH__BAD_ENTRY_BYTES)
         rc = decode_entry(bad, extra + at, dataset_count, err);

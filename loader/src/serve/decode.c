@@ -73,7 +73,7 @@ static spsh_status read_again(spsh__worker *w, spsh__job *job, const spsh_error 
     spsh__job_give_back(w->loader, job);
     spsh_status rc = read_self(w, job, err);
     if (rc == SPSH_OK && first->status != SPSH_OK)
-        spsh__log(w->loader, SPSH_LOG_WARNING, "%s (good when read again)", first->message);
+        spsh__log(w->loader, SPSH_LOG_WARNING, "%s (a second read succeeded)", first->message);
     return rc;
 }
 
@@ -193,7 +193,7 @@ spsh_status spsh__decode_start(spsh_loader *loader, spsh_error *err)
             break;
         w->is_started = pthread_create(&w->thread, NULL, decode_main, w) == 0;
         if (!w->is_started && n == 0)
-            rc = SPSH_FAIL(err, SPSH_E_NO_MEMORY, "loader: no thread can be started");
+            rc = SPSH_FAIL(err, SPSH_E_NO_MEMORY, "loader: cannot start a thread");
         if (!w->is_started)
             break;
     }

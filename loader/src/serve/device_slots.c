@@ -65,7 +65,8 @@ static spsh_status open_features(spsh_loader *loader, spsh__device *d, spsh_erro
     }
     spsh_status rc = spsh_cuda_features_open(d->cuda, recipe->featgen, &opt, &d->features, &why);
     if (rc == SPSH_E_UNSUPPORTED) {
-        spsh__log(loader, SPSH_LOG_WARNING, "the host computes the features: %s", why.message);
+        spsh__log(loader, SPSH_LOG_WARNING, "the host computes the features, not the device: %s",
+                  why.message);
         return SPSH_OK;
     }
     if (rc != SPSH_OK)
@@ -79,15 +80,15 @@ static spsh_status open_features(spsh_loader *loader, spsh__device *d, spsh_erro
 static bool wants_pcm(const spsh_loader *loader)
 {
     const spsh__recipe *recipe = &loader->recipe;
-    const char *why = recipe->has_sound                       ? "it augments the audio"
-                      : recipe->output == SPSH_OUTPUT_FLOAT32 ? "it converts to float32"
+    const char *why = recipe->has_sound                       ? "the host augments the audio"
+                      : recipe->output == SPSH_OUTPUT_FLOAT32 ? "the host converts to float32"
                       : recipe->output != SPSH_OUTPUT_INT16 && !recipe->hands_samples
-                          ? "it computes the features"
+                          ? "the host computes the features"
                           : NULL;
     if (loader->opt.decode != SPSH_DECODE_DEVICE)
         return false;
     if (why != NULL)
-        spsh__log(loader, SPSH_LOG_INFO, "the host decodes: %s", why);
+        spsh__log(loader, SPSH_LOG_INFO, "the host decodes, not the device, because %s", why);
     return why == NULL;
 }
 
@@ -228,7 +229,7 @@ spsh_status spsh__device_start(spsh_loader *loader, spsh_error *err)
     d->is_started = pthread_create(&d->thread, NULL, wait_main, loader) == 0;
     return d->is_started
                ? SPSH_OK
-               : SPSH_FAIL_AT(err, SPSH_E_NO_MEMORY, NONE, "loader: no thread can be started");
+               : SPSH_FAIL_AT(err, SPSH_E_NO_MEMORY, NONE, "loader: cannot start a thread");
 }
 
 void spsh__device_close(spsh_loader *loader)

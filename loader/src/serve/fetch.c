@@ -660,7 +660,7 @@ spsh_status spsh__fetch_open(spsh_loader *loader, spsh_error *err)
 {
     spsh__fetch *f = (spsh__fetch *)spsh__new(&loader->allocator, 1, sizeof(*f));
     if (f == NULL)
-        return SPSH_FAIL_AT(err, SPSH_E_NO_MEMORY, NONE, "loader: thread that reads");
+        return SPSH_FAIL_AT(err, SPSH_E_NO_MEMORY, NONE, "loader: fetch thread");
     if (pthread_mutex_init(&f->watch_lock, NULL) != 0) {
         spsh__free(&loader->allocator, f);
         return SPSH_FAIL_AT(err, SPSH_E_NO_MEMORY, NONE, "loader: mutex");
@@ -687,7 +687,7 @@ spsh_status spsh__fetch_start(spsh_loader *loader, spsh_error *err)
 {
     int rc = pthread_create(&loader->fetch->thread, NULL, fetch_main, loader->fetch);
     if (rc != 0)
-        return SPSH_FAIL_AT(err, SPSH_E_NO_MEMORY, NONE, "loader: no thread can be started");
+        return SPSH_FAIL_AT(err, SPSH_E_NO_MEMORY, NONE, "loader: cannot start a thread");
     loader->fetch->is_started = true;
     return SPSH_OK;
 }

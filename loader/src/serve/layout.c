@@ -72,7 +72,7 @@ static spsh_status take_row(const spsh_loader *loader, spsh__job *job, const sps
         row.sample_rate_hz < SPSH_SAMPLE_RATE_HZ_MIN || row.channels > SPSH_CHANNELS_MAX)
         return SPSH_FAIL(err, SPSH_E_CORRUPT,
                          "%.200s: utterance number %llu: the index states %llu samples, %u "
-                         "channels at %u Hz, which cannot be",
+                         "channels at %u Hz, which is impossible",
                          spsh_dataset_path(loader->datasets[item->dataset]), ULL(item->position),
                          ULL(row.samples), row.channels, row.sample_rate_hz);
     job->item = *item;
@@ -90,7 +90,8 @@ bool spsh__layout_is_servable(spsh_loader *loader, const spsh__job *job, spsh_er
     if (channel <= 0 || (uint32_t)channel <= job->row.channels)
         return true;
     spsh_error_set(ret_why, SPSH_E_NOT_FOUND, 0, SPSH_OFFSET_NONE,
-                   "channel %d was requested, but there are %u", (int)channel, job->row.channels);
+                   "channel %d was requested, but the audio has %u channels", (int)channel,
+                   job->row.channels);
     spsh__job_name(loader, job, ret_why);
     return false;
 }
@@ -113,7 +114,8 @@ static spsh_status prepare(spsh_loader *loader, spsh__slot *slot, uint32_t numbe
     }
     if (rate != batch->sample_rate_hz || channels != batch->channels)
         return SPSH_FAIL(err, SPSH_E_MISMATCH,
-                         "loader: a batch of utterances of %u Hz, %u channels and of %u Hz, %u",
+                         "loader: a batch has utterances of %u Hz and %u channels, and of %u Hz "
+                         "and %u channels; set sample_rate_hz and channel",
                          batch->sample_rate_hz, batch->channels, rate, channels);
     if (job->out_samples > batch->padded_samples)
         batch->padded_samples = job->out_samples;
@@ -173,14 +175,14 @@ spsh_status spsh__layout(spsh_loader *loader, spsh__slot *slot, const spsh_plann
     if (rc == SPSH_OK && slot->hands_samples &&
         planned->item_count > spsh__device_utterances_max(loader->device))
         rc = SPSH_FAIL(err, SPSH_E_LIMIT,
-                       "loader: batch %llu of epoch %llu: %u utterances, but a device computes "
-                       "features of at most %u: set batch_utterances_max",
+                       "loader: batch %llu of epoch %llu has %u utterances, but a device computes "
+                       "features of at most %u at once; set batch_utterances_max",
                        ULL(planned->number), ULL(planned->epoch), planned->item_count,
                        spsh__device_utterances_max(loader->device));
     if (rc == SPSH_OK && !place_jobs(loader, slot))
         rc = SPSH_FAIL(err, SPSH_E_LIMIT,
-                       "loader: batch %llu of epoch %llu: %u utterances, the longest of %llu "
-                       "samples, do not fit into a slot of %zu bytes",
+                       "loader: batch %llu of epoch %llu has %u utterances, the longest of %llu "
+                       "samples, and does not fit into a slot of %zu bytes",
                        ULL(planned->number), ULL(planned->epoch), planned->item_count,
                        ULL(slot->batch.padded_samples), slot->room.audio_bytes);
     return rc;

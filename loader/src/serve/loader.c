@@ -411,8 +411,8 @@ spsh_status spsh_loader_seek(spsh_loader *loader, uint64_t epoch, uint64_t step,
         return rc;
     if (__builtin_mul_overflow(step, world, &batch) || batch >= batches)
         return SPSH_FAIL_AT(err, SPSH_E_INVALID_ARG, NONE,
-                            "step %llu does not exist: epoch %llu has %llu", ULL(step), ULL(epoch),
-                            ULL((batches + world - 1) / world));
+                            "step %llu does not exist: epoch %llu has %llu steps", ULL(step),
+                            ULL(epoch), ULL((batches + world - 1) / world));
     rc = spsh_plan_find(loader->plan, epoch, batch, &position, err);
     return rc == SPSH_OK ? move_to(loader, &position, NULL, err) : rc;
 }
@@ -538,7 +538,7 @@ spsh_status spsh_loader_bad_get(const spsh_loader *loader, uint64_t number,
     (void)pthread_mutex_unlock(loader->own_lock);
     if (number >= count)
         return SPSH_FAIL_AT(err, SPSH_E_INVALID_ARG, NONE,
-                            "bad record %llu does not exist: there are %llu", ULL(number),
-                            ULL(count));
+                            "bad record %llu does not exist: there are %llu bad records",
+                            ULL(number), ULL(count));
     return SPSH_OK;
 }

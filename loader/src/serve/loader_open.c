@@ -93,7 +93,7 @@ static spsh_status check_options(const spsh_loader_options *opt, spsh_error *err
                             bad);
     if (opt->world_size == 0 ? opt->rank != 0 : opt->rank >= opt->world_size)
         return SPSH_FAIL_AT(err, SPSH_E_INVALID_ARG, NONE,
-                            "loader options: rank %" PRIu32 " of a world of %" PRIu32
+                            "loader options: rank is %" PRIu32 ", but world_size is %" PRIu32
                             "; ranks count from 0",
                             opt->rank, opt->world_size == 0 ? 1 : opt->world_size);
     if (opt->decode == SPSH_DECODE_DEVICE && opt->cuda == NULL)
@@ -192,7 +192,7 @@ static spsh_status divide_memory(spsh_loader *loader, spsh__slot_room *ret_slot,
     loader->staging_bytes = (size_t)staging;
     loader->budget.limit_bytes = part + chunks + making + loader->slot_count * TABLE_BYTES;
     if (loader->slot_count < opt->slots)
-        spsh__log(loader, SPSH_LOG_INFO, "%u slots of %.1f MB fit into memory_bytes, not %u",
+        spsh__log(loader, SPSH_LOG_INFO, "only %u slots of %.1f MB fit into memory_bytes, not %u",
                   loader->slot_count, (double)slot_bytes / 1e6, opt->slots);
     return SPSH_OK;
 }
@@ -205,7 +205,8 @@ static bool may_omit(void *opaque, const spsh_error *why)
     if (loader->opt.on_error == SPSH_ON_ERROR_FAIL)
         return false;
     if (atomic_fetch_add(&loader->counters.bad_sounds, 1) < BAD_SOUNDS_LOGGED)
-        spsh__log(loader, SPSH_LOG_WARNING, "without: %s", why->message);
+        spsh__log(loader, SPSH_LOG_WARNING, "a noise or room impulse response is omitted: %s",
+                  why->message);
     return true;
 }
 

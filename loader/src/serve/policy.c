@@ -86,9 +86,10 @@ static void log_skipped(spsh_loader *loader, uint64_t count, const spsh_error *w
     if (count <= limit)
         spsh__log(loader, SPSH_LOG_WARNING, "skipped: %s", why->message);
     else if (count == limit + 1)
-        spsh__log(loader, SPSH_LOG_WARNING,
-                  "more than %llu records cannot be read (quarantine_max): no more are logged",
-                  ULL(limit));
+        spsh__log(
+            loader, SPSH_LOG_WARNING,
+            "more than %llu records cannot be read (quarantine_max); further ones are not logged",
+            ULL(limit));
 }
 
 spsh_status spsh__job_note_bad(spsh_loader *loader, const spsh__job *job, const spsh_error *why)
@@ -154,7 +155,7 @@ void spsh__job_undecodable(spsh_loader *loader, spsh__job *job, const spsh_error
         return;
     }
     if (atomic_fetch_add(&loader->counters.undecodable, 1) == 0)
-        spsh__log(loader, SPSH_LOG_WARNING, "undecodable records are not served; the first one: %s",
+        spsh__log(loader, SPSH_LOG_WARNING, "undecodable records are skipped; the first one: %s",
                   why->message);
     replace_or_leave_out(loader, job);
 }

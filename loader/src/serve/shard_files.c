@@ -88,7 +88,8 @@ spsh_status spsh__shard_files_get(spsh__shard_files *files, uint32_t dataset, ui
     if (entry == NULL) {
         entry = take_entry(files);
         if (entry == NULL)
-            return SPSH_FAIL(err, SPSH_E_LIMIT, "loader: %u files are being read", files->count);
+            return SPSH_FAIL(err, SPSH_E_LIMIT, "loader: all %u slots for open shards are in use",
+                             files->count);
         close_entry(files, entry);
         entry->dataset = dataset;
         entry->shard = shard;

@@ -110,7 +110,7 @@ static spsh_status acquire(spsh__texts *texts, const spsh__job *job, entry **ret
     (void)pthread_mutex_lock(&texts->lock);
     entry *e = find(texts, job->item.dataset, stretch);
     if (e == NULL)
-        rc = SPSH_FAIL(err, SPSH_E_LIMIT, "loader: all texts are in use");
+        rc = SPSH_FAIL(err, SPSH_E_LIMIT, "loader: all readers of text are in use");
     else if (e->reader == NULL)
         rc = spsh_reader_open(texts->datasets[job->item.dataset], &e->reader, err);
     if (rc == SPSH_OK) {

@@ -88,7 +88,7 @@ static void test_refused(void)
 {
     check_refused("specaugment-ls", SPSH_E_NOT_FOUND, "did you mean 'specaugment-l");
     check_refused("time_mask=2", SPSH_E_NOT_FOUND, "did you mean 'time_masks'");
-    check_refused("none,time_masks", SPSH_E_SYNTAX, "field=value");
+    check_refused("none,time_masks", SPSH_E_SYNTAX, "FIELD=VALUE");
     check_refused("time_masks=two", SPSH_E_SYNTAX, "time_masks");
     check_refused("speeds=0.9;1.1", SPSH_E_SYNTAX, "speeds");
     check_refused("speeds=1:1:1:1:1:1:1:1:1", SPSH_E_LIMIT, "speeds");

@@ -807,7 +807,7 @@ static void test_refusals(void)
     o.splits = unknown;
     o.split_count = 2;
     check_refused(&kit, &o, SPSH_E_UNKNOWN_NAME,
-                  "split \"splitt2\"; there are split1, split2, split3");
+                  "split \"splitt2\"; existing names: split1, split2, split3");
     o = init;
     o.utterance_seconds_min = 800;
     check_refused(&kit, &o, SPSH_E_NOT_FOUND, "500 by duration");
@@ -827,7 +827,7 @@ static void test_refusals(void)
     check_refused(&kit, &o, SPSH_E_INVALID_ARG, "batch_seconds_max is");
     o = init;
     o.utterance_seconds_max = 1e-7; /* rounds to zero, which would mean no limit */
-    check_refused(&kit, &o, SPSH_E_INVALID_ARG, "utterance_seconds_max is 1e-07, less than");
+    check_refused(&kit, &o, SPSH_E_INVALID_ARG, "utterance_seconds_max is 1e-07, must be 0 or");
     o = init;
     o.flags = 8;
     check_refused(&kit, &o, SPSH_E_INVALID_ARG, "flags are 0x8");
@@ -872,7 +872,7 @@ static void test_numbers_out_of_range(void)
     }
     plan_kit_open(&kit, 1);
     opt.batch_utterances_max = 4;
-    check_refused(&kit, &opt, SPSH_E_LIMIT, "more than a plan can count");
+    check_refused(&kit, &opt, SPSH_E_LIMIT, "exceed the limits of a plan");
     plan_kit_close(&kit);
 
     for (uint32_t i = 0; i < 4; i++) {
