@@ -273,7 +273,7 @@ def check_stored(work, dataset):
     cat(stored, "tone", *masks, "--plot", work / "f.svg")
     drawn = [rect for rect in read_svg(work / "f.svg").findall(SVG + "rect") if rect.get("class") == "mask"]
     equal(len(drawn), 1, "masks of stored rows")
-    check("masks alone" in cat(stored, "tone", "--augment", "speeds=0.9", "--plot", work / "n.svg", status=2).stderr,
+    check("can only be masked" in cat(stored, "tone", "--augment", "speeds=0.9", "--plot", work / "n.svg", status=2).stderr,
           "features have no speed")
     check("holds features" in cat(stored, "tone", *masks, "-o", work / "n.wav", status=1).stderr, "nor sound")
     check(not (work / "n.svg").exists() and not (work / "n.wav").exists(), "files in spite of errors")

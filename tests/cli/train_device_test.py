@@ -58,7 +58,7 @@ def train(work, folder, name, *more):
 def test_without_a_device(work):
     done = train(work, "without", "none", "train.backend=cuda")
     equal(done.returncode, 1, f"status: {done.stderr}")
-    check("train.backend is cuda, but: the CUDA plug-in was not built or not installed" in done.stderr,
+    check("train.backend is cuda, but cannot be used: the CUDA plug-in was not built or not installed" in done.stderr,
           f"the reason: {done.stderr}")
     check(not (work / "none/checkpoints").exists(), "nothing was begun")
     done = train(work, "without", "none", "train.precision=bf16")
@@ -88,7 +88,7 @@ def test_wrong_settings(work):
             (["train.device=1x"], "train.device: '1x' is not auto or a device number"),
             (["train.backend=cuda", "train.device=99"], devices),
             (["train.backend=auto", "train.device=99"], devices),
-            (["train.backend=cpu", "train.precision=fp16"], "train.precision is fp16, which backend cpu does not have"),
+            (["train.backend=cpu", "train.precision=fp16"], "train.precision is fp16, which backend cpu does not support"),
             (["train.rnn=fast"], "train.rnn: unknown value 'fast'; expected one of auto, persistent"),
             (["data.decode=gpu"], "data.decode: unknown value 'gpu'; expected one of host, device")):
         for words in (["-o", "wrong"], ["--estimate"]):

@@ -123,7 +123,7 @@ def test_what_does_not_begin_leaves_no_record(work):
     check(0 not in codes and "metrics.jsonl" in "".join(said), f"a folder in its way: {codes}, {said}")
     check(not (work / "blocked" / "record").exists(), "a record of nothing: rank 0 could not start")
     codes, said = processes(work, 3, "blocked", *words, "train.strategy=hierarchical", "train.node_size=2")
-    check(0 not in codes and "not nodes of 2" in "".join(said), f"3 of nodes of 2: {codes}, {said}")
+    check(0 not in codes and "cannot form nodes of 2" in "".join(said), f"3 of nodes of 2: {codes}, {said}")
     check(not (work / "blocked" / "record").exists(), "a record of nothing: none could start")
     (work / "blocked" / "metrics.jsonl").rmdir()
     record(work, 3, "blocked", *words[1:])

@@ -143,7 +143,7 @@ class UndecodableTest(unittest.TestCase):
         loader = speechshard.Loader(self.path, log=lambda level, text: lines.append(text), **OPTIONS)
         for _ in range(2):
             list(loader)
-        self.assertEqual(sum("undecodable records are not served" in line for line in lines), 1, lines)
+        self.assertEqual(sum("undecodable records are skipped" in line for line in lines), 1, lines)
 
     def test_too_long(self):
         with self.assertRaises(speechshard.Error):

@@ -44,7 +44,7 @@ static void test_refused(void)
     check_odd("ABI", SPSH_E_VERSION, versions);
     check_odd("VERSION", SPSH_E_VERSION, "is of version 0.0.1");
     check_odd("DRIVER", SPSH_E_UNSUPPORTED, "the driver says no");
-    check_odd("NOTHING", SPSH_E_VERSION, "no CUDA plug-in: it has no symbol spsh_cuda_plugin");
+    check_odd("NOTHING", SPSH_E_VERSION, "is not a CUDA plug-in: it has no symbol spsh_cuda_plugin");
     check_odd("MISSING", SPSH_E_NOT_FOUND,
               "libodd_plugin_MISSING.so: the CUDA plug-in is not there");
     char text[PATH_BYTES]; /* __FILE__ may be relative to the folder where the compiler ran */

@@ -178,7 +178,7 @@ static spsh_status take_state(reader *r, int *byte, uint32_t *ret, spsh_error *e
     uint32_t state = 0;
     do {
         if (*byte == '\0')
-            return fail_line(r, "is not text; Kaldi writes it as ark,t:", err);
+            return fail_line(r, "not a text file; write it in Kaldi as ark,t:", err);
         if (*byte < '0' || *byte > '9')
             return fail_line(r, "a state is not a whole number", err);
         state = 10 * state + (uint32_t)(*byte - '0');
