@@ -371,7 +371,7 @@ class PackTest(unittest.TestCase):
                 function = getattr(speechshard, name)
                 text = support.command(name, "--help").decode()
                 options = {o.replace("-", "_") for o in re.findall(r"^ +(?:-\w, )?--([a-z-]+)", text, re.M)}
-                options -= {"json", "quiet", "help", "version"} | elsewhere.get(name, set())
+                options -= {"json", "quiet", "verbose", "help", "version"} | elsewhere.get(name, set())
                 self.assertLessEqual(options, inspect.signature(function).parameters.keys())
                 self.assertGreater(len(inspect.getdoc(function)), 100)
 

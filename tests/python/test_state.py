@@ -3,6 +3,7 @@
 import copy
 import json
 import threading
+import inspect
 import unittest
 from collections import Counter
 
@@ -193,6 +194,38 @@ class StateTest(unittest.TestCase):
         other = speechshard.Loader(support.make_dataset("plain", 40), **OPTIONS)
         with self.assertRaisesRegex(speechshard.Error, "dataset"):
             other.load_state_dict(state)
+
+
+class ExplanationTest(unittest.TestCase):
+    """Arguments of a loader in its repr, and in the errors of states."""
+
+    def test_a_rejected_state_names_the_options_that_differ(self):
+        path = support.make_dataset("explained", 20)
+        state = speechshard.Loader(path, max_seconds=2, threads=1).state_dict()
+        self.assertEqual(state["options"], {"max_seconds": "2"})
+        for options, message in (
+            ({"max_seconds": 3}, "the state has max_seconds=2; the loader has max_seconds=3"),
+            ({"max_seconds": 2, "seed": 4}, "the state has seed=default; the loader has seed=4"),
+        ):
+            loader = speechshard.Loader(path, **options)
+            with self.assertRaisesRegex(ValueError, message) as caught:
+                loader.load_state_dict(state)
+            self.assertEqual(caught.exception.status, "SPSH_E_MISMATCH")
+        del state["options"]  # a state of an older version
+        with self.assertRaisesRegex(ValueError, "cursor"):
+            speechshard.Loader(path, max_seconds=3).load_state_dict(state)
+
+    def test_the_repr_and_the_signature_show_the_arguments(self):
+        path = support.make_dataset("explained", 20)
+        loader = speechshard.Loader(path, max_seconds=2, splits=None)
+        self.assertEqual(repr(loader), f"speechshard.Loader({path!r}, max_seconds=2)")
+        parameters = inspect.signature(speechshard.Loader).parameters
+        self.assertEqual(parameters["channel"].default, "mix")
+        for name in parameters:
+            if name != "datasets":
+                speechshard.Loader(path, **{name: None}).close()
+        with self.assertRaisesRegex(TypeError, "did you mean 'max_seconds'"):
+            speechshard.Loader(path, max_second=2)
 
 
 if __name__ == "__main__":

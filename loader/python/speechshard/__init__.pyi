@@ -423,6 +423,7 @@ def pack(
     shard_size: _Size = "1G",
     trust_headers: Optional[bool] = False,
     wds_key: Optional[Literal["first-dot", "last-dot"]] = "first-dot",
+    decoder: Optional[Literal["builtin", "ffmpeg"]] = "builtin",
     follow_links: Optional[bool] = False,
     strict: Optional[bool] = False,
     max_rejects: Union[None, float, str] = None,

@@ -104,6 +104,9 @@ typedef struct spsh__py_choice {
     const char *word;
     int value;
 } spsh__py_choice;
+/* Raise a TypeError for a keyword that a function does not have. Returns -1. names: those that it
+ * has; NULL ends them. */
+int spsh__py_refuse_keyword(const char *function, PyObject *name, const char *const *names);
 /* -1 with a ValueError that lists the words. */
 int spsh__py_refuse_word(const char *name, const spsh__py_choice *choices, PyObject *value);
 
@@ -304,7 +307,8 @@ typedef struct spsh__py_place {
 } spsh__py_place;
 
 int spsh__py_place_get(const spsh_loader *loader, spsh__py_place *ret_place);
-PyObject *spsh__py_state_save(const spsh__py_lease *lease);
-int spsh__py_state_load(spsh_loader *loader, PyObject *state);
+/* order: the loader's options of the order, as text. */
+PyObject *spsh__py_state_save(const spsh__py_lease *lease, PyObject *order);
+int spsh__py_state_load(spsh_loader *loader, PyObject *state, PyObject *order);
 
 #endif

@@ -96,6 +96,22 @@ void *spsh__py_keep_array(PyObject *kept, Py_ssize_t count, size_t element_bytes
     return array;
 }
 
+int spsh__py_refuse_keyword(const char *function, PyObject *name, const char *const *names)
+{
+    PyObject *bytes = spsh__py_utf8(name, "a keyword");
+    if (bytes == NULL)
+        return -1;
+    const char *near =
+        spsh_nearest_word(PyBytes_AsString(bytes), (size_t)PyBytes_Size(bytes), names);
+    Py_DECREF(bytes);
+    if (near == NULL)
+        return SPSH_PY_FAIL(PyExc_TypeError,
+                            "%s() has no keyword '%U'; help(speechshard.%s) lists them", function,
+                            name, function);
+    return SPSH_PY_FAIL(PyExc_TypeError, "%s() has no keyword '%U'; did you mean '%s'?", function,
+                        name, near);
+}
+
 int spsh__py_refuse_word(const char *name, const spsh__py_choice *choices, PyObject *value)
 {
     const char *words[WORDS_MAX] = {NULL};

@@ -17,6 +17,7 @@ static PyObject *class_of(spsh_status status)
     switch (status) {
     case SPSH_E_NO_MEMORY: return PyExc_MemoryError;
     case SPSH_E_UNKNOWN_NAME:
+    case SPSH_E_MISMATCH:
     case SPSH_E_INVALID_ARG: return spsh__py.invalid_error;
     case SPSH_E_NOT_FOUND: return spsh__py.not_found_error;
     case SPSH_E_IO: return spsh__py.read_error;

@@ -254,18 +254,7 @@ static int refuse_keyword(const spsh__py_function *function, PyObject *name)
     const char *names[KEYWORDS_MAX] = {NULL};
     for (size_t i = 0; i + 1 < KEYWORDS_MAX && function->keywords[i].name != NULL; i++)
         names[i] = function->keywords[i].name;
-    PyObject *bytes = spsh__py_utf8(name, "a keyword");
-    if (bytes == NULL)
-        return -1;
-    const char *near =
-        spsh_nearest_word(PyBytes_AsString(bytes), (size_t)PyBytes_Size(bytes), names);
-    Py_DECREF(bytes);
-    if (near == NULL)
-        return SPSH_PY_FAIL(PyExc_TypeError,
-                            "%s() has no keyword '%U'; help(speechshard.%s) lists them",
-                            function->name, name, function->name);
-    return SPSH_PY_FAIL(PyExc_TypeError, "%s() has no keyword '%U'; did you mean '%s'?",
-                        function->name, name, near);
+    return spsh__py_refuse_keyword(function->name, name, names);
 }
 
 static int take_argument(const spsh__py_keyword *keyword, PyObject *value, spsh__py_work *work)

@@ -18,6 +18,8 @@ typedef struct loader {
     spsh__py_lease *lease; /* NULL when closed */
     PyObject *log;         /* callable */
     PyObject *domains;     /* tuple: names of the plan's domains */
+    PyObject *order;       /* dict: the options that determine the order, as text */
+    PyObject *text;        /* str: the repr */
     bool busy;             /* a thread is in an exclusive call */
 } loader;
 
@@ -112,7 +114,6 @@ static report plan_report = {spsh__py_plan_dict, false};
 static report stats_report = {spsh__py_stats_dict, false};
 static report bad_report = {spsh__py_bad_list, false};
 static report epoch_report = {epoch_number, true};
-static report state_report = {spsh__py_state_save, true};
 
 /* ---- open and close ---- */
 
@@ -135,6 +136,29 @@ static int open_with(loader *self, PyObject *datasets, const spsh__py_config *co
     return 0;
 }
 
+/* Keep the arguments as text, for states and for repr. */
+static int keep_arguments(loader *self, PyObject *datasets, PyObject *keywords)
+{
+    PyObject *module = PyImport_ImportModule("speechshard._state");
+    PyObject *given = keywords != NULL ? PyDict_Copy(keywords) : PyDict_New();
+    if (module != NULL && given != NULL) {
+        self->order = PyObject_CallMethod(module, "order_options", "O", given);
+        self->text = PyObject_CallMethod(module, "describe", "OO", datasets, given);
+    }
+    Py_XDECREF(module);
+    Py_XDECREF(given);
+    return self->order == NULL || self->text == NULL ? -1 : 0;
+}
+
+static PyObject *loader_repr(PyObject *object)
+{
+    PyObject *text = ((loader *)object)->text;
+    if (text == NULL)
+        return PyUnicode_FromString("speechshard.Loader(not open)");
+    Py_INCREF(text);
+    return text;
+}
+
 static int loader_init(PyObject *object, PyObject *args, PyObject *keywords)
 {
     loader *self = (loader *)object;
@@ -147,7 +171,9 @@ static int loader_init(PyObject *object, PyObject *args, PyObject *keywords)
     int rc = spsh__py_config_parse(keywords, &config);
     if (rc == 0) {
         self->log = spsh__py_log_callable(config.log);
-        rc = self->log == NULL ? -1 : open_with(self, datasets, &config);
+        rc = self->log == NULL || keep_arguments(self, datasets, keywords) != 0
+                 ? -1
+                 : open_with(self, datasets, &config);
         if (rc != 0)
             Py_CLEAR(self->log);
     }
@@ -182,6 +208,8 @@ static int loader_clear(PyObject *object)
     drop_lease(self);
     Py_CLEAR(self->log);
     Py_CLEAR(self->domains);
+    Py_CLEAR(self->order);
+    Py_CLEAR(self->text);
     return 0;
 }
 
@@ -384,10 +412,16 @@ static PyObject *loader_set_epoch(PyObject *object, PyObject *number)
     return with_lease(object, true, enter_epoch, &place);
 }
 
+/* A lease_fn; argument: the options of the order. */
+static PyObject *save_state(const spsh__py_lease *lease, void *argument)
+{
+    return spsh__py_state_save(lease, (PyObject *)argument);
+}
+
 static PyObject *loader_state_dict(PyObject *object, PyObject *unused)
 {
     (void)unused;
-    return get_report(object, &state_report);
+    return with_lease(object, true, save_state, ((loader *)object)->order);
 }
 
 static PyObject *loader_load_state_dict(PyObject *object, PyObject *state)
@@ -396,7 +430,7 @@ static PyObject *loader_load_state_dict(PyObject *object, PyObject *state)
     spsh__py_lease *lease = enter(self, true);
     if (lease == NULL)
         return NULL;
-    int failed = spsh__py_state_load(lease->loader, state);
+    int failed = spsh__py_state_load(lease->loader, state, self->order);
     leave(self, lease, true);
     if (failed)
         return NULL;
@@ -446,12 +480,19 @@ static PyMethodDef methods[] = {
 #include "py_loader_doc.h"
 
 static PyType_Slot slots[] = {
-    SPSH_PY_SLOT(Py_tp_init, loader_init),        SPSH_PY_SLOT(Py_tp_new, PyType_GenericNew),
-    SPSH_PY_SLOT(Py_tp_dealloc, loader_dealloc),  SPSH_PY_SLOT(Py_tp_traverse, loader_traverse),
-    SPSH_PY_SLOT(Py_tp_clear, loader_clear),      SPSH_PY_SLOT(Py_tp_iter, loader_iter),
-    SPSH_PY_SLOT(Py_tp_methods, methods),         SPSH_PY_SLOT(Py_tp_getset, properties),
-    SPSH_PY_SLOT(Py_tp_doc, spsh__py_loader_doc), SPSH_PY_SLOT(Py_sq_length, loader_length),
-    SPSH_PY_SLOT(Py_nb_bool, loader_bool),        {0, NULL},
+    SPSH_PY_SLOT(Py_tp_init, loader_init),
+    SPSH_PY_SLOT(Py_tp_new, PyType_GenericNew),
+    SPSH_PY_SLOT(Py_tp_dealloc, loader_dealloc),
+    SPSH_PY_SLOT(Py_tp_traverse, loader_traverse),
+    SPSH_PY_SLOT(Py_tp_clear, loader_clear),
+    SPSH_PY_SLOT(Py_tp_iter, loader_iter),
+    SPSH_PY_SLOT(Py_tp_methods, methods),
+    SPSH_PY_SLOT(Py_tp_getset, properties),
+    SPSH_PY_SLOT(Py_tp_doc, spsh__py_loader_doc),
+    SPSH_PY_SLOT(Py_sq_length, loader_length),
+    SPSH_PY_SLOT(Py_tp_repr, loader_repr),
+    SPSH_PY_SLOT(Py_nb_bool, loader_bool),
+    {0, NULL},
 };
 
 static PyType_Spec spec = {"speechshard.Loader", sizeof(loader), 0,

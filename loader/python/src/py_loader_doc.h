@@ -6,6 +6,16 @@
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Woverlength-strings"
 static char spsh__py_loader_doc[] =
+    "Loader(datasets, /, *, seed=0, rank=0, world_size=1, max_seconds=None, "
+    "max_padded_seconds=None, max_utterances=None, alpha=1.0, weights=None, "
+    "unit=\"seconds\", splits=None, domains=None, languages=None, min_duration=None, "
+    "max_duration=None, max_per_speaker=None, duplicates=\"all\", long=\"error\", "
+    "output=None, features=None, feature_dtype=\"float32\", feature_padding=0.0, "
+    "augment=None, noise=None, rooms=None, sample_rate_hz=None, channel=\"mix\", "
+    "shuffle=True, window=65536, virtual_world_size=None, drop_last=False, threads=None, "
+    "slots=None, memory_bytes=None, engine=\"auto\", cached=None, on_error=\"fail\", "
+    "quarantine_max=None, undecodable=\"skip\", cache_dir=None, device=\"cpu\", "
+    "decode=\"host\", log=None)\n--\n\n"
     "Batches of decoded speech from one or several packed datasets.\n\n"
     "    loader = speechshard.Loader(\"corpus.spsh\", seed=1, max_seconds=600)\n"
     "    for batch in loader:            # one epoch; the next `for` is the next epoch\n"

@@ -424,8 +424,16 @@ static const option_row *find_option(PyObject *name)
         if (PyUnicode_CompareWithASCIIString(name, options[i].name) == 0)
             return &options[i];
     }
-    PyErr_Format(PyExc_TypeError, "Loader() has no keyword '%U'", name);
     return NULL;
+}
+
+static int refuse_keyword(PyObject *name)
+{
+    enum { COUNT = sizeof(options) / sizeof(options[0]) };
+    const char *names[COUNT + 1] = {NULL};
+    for (size_t i = 0; i < COUNT; i++)
+        names[i] = options[i].name;
+    return spsh__py_refuse_keyword("Loader", name, names);
 }
 
 int spsh__py_config_parse(PyObject *keywords, spsh__py_config *config)
@@ -444,7 +452,7 @@ int spsh__py_config_parse(PyObject *keywords, spsh__py_config *config)
     while (keywords != NULL && PyDict_Next(keywords, &at, &name, &value)) {
         const option_row *option = find_option(name);
         if (option == NULL)
-            return -1;
+            return refuse_keyword(name);
         if (value != Py_None && option->parse(option, value, config) != 0)
             return -1;
     }

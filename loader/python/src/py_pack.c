@@ -17,7 +17,7 @@ typedef struct pack_call {
     const char *output, *layout, *domain, *split;
     uint64_t rejects_max_ppm;
     uint64_t rate_hz, shard_bytes, memory_bytes, jobs;
-    int codec, dedupe, order, split_from, wds_key;
+    int codec, dedupe, order, split_from, wds_key, decoder;
     bool trusts_headers, follows_links, is_strict;
     spsh_pack_options options;
     spsh_pack_report *report;
@@ -103,6 +103,12 @@ static const spsh__py_choice wds_keys[] = {
     {NULL,        0}
 };
 
+static const spsh__py_choice decoders[] = {
+    {"builtin", 0},
+    {"ffmpeg",  1},
+    {NULL,      0}
+};
+
 #define AT(member_) offsetof(pack_call, member_)
 /* clang-format off */
 static const spsh__py_keyword keywords[] = {
@@ -122,6 +128,7 @@ static const spsh__py_keyword keywords[] = {
      SPSH_PACK_SHARD_BYTES_MIN, SPSH_PACK_SHARD_BYTES_MAX},
     {"trust_headers", spsh__py_take_flag,  AT(trusts_headers),  NULL,        0, 0},
     {"wds_key",       spsh__py_take_word,  AT(wds_key),         wds_keys,    0, 0},
+    {"decoder",       spsh__py_take_word,  AT(decoder),         decoders,    0, 0},
     {"follow_links",  spsh__py_take_flag,  AT(follows_links),   NULL,        0, 0},
     {"strict",        spsh__py_take_flag,  AT(is_strict),       NULL,        0, 0},
     {"max_rejects",   take_percent,        AT(rejects_max_ppm), NULL,        0, 0},
@@ -330,8 +337,16 @@ static PyObject *make_report(const pack_call *c)
 static spsh_status run(void *call, spsh__py_job *job, spsh_error *err)
 {
     pack_call *c = (pack_call *)call;
+    spsh_ffmpeg *ffmpeg = NULL;
+    spsh_status rc = SPSH_OK;
     c->job = job;
-    return spsh_pack(&c->options, &c->report, err);
+    if (c->decoder == 1)
+        rc = spsh_ffmpeg_open(getenv("SPEECHSHARD_FFMPEG_PLUGIN"), &ffmpeg, err);
+    c->options.ffmpeg = ffmpeg;
+    if (rc == SPSH_OK)
+        rc = spsh_pack(&c->options, &c->report, err);
+    spsh_ffmpeg_close(ffmpeg);
+    return rc;
 }
 
 /* The library names members of spsh_pack_options. */
@@ -395,8 +410,9 @@ static PyObject *pack(PyObject *module, PyObject *args, PyObject *given)
 static char doc[] =
     "pack($module, /, corpora, output, *, layout=None, codec=None, dedupe=None, rate=None, "
     "order=\"hash\", domain=None, column=None, split_from=\"name\", split=None, "
-    "shard_size=\"1G\", trust_headers=False, wds_key=\"first-dot\", follow_links=False, "
-    "strict=False, max_rejects=None, jobs=None, memory=\"256M\", progress=None, log=None)\n"
+    "shard_size=\"1G\", trust_headers=False, wds_key=\"first-dot\", "
+    "decoder=\"builtin\", follow_links=False, strict=False, max_rejects=None, jobs=None, "
+    "memory=\"256M\", progress=None, log=None)\n"
     "--\n\n"
     "Pack speech corpora into a dataset of checksummed shards. Returns a PackReport.\n\n"
     "    report = speechshard.pack(\"LibriSpeech\", \"libri.spsh\", codec=\"pcm\", jobs=2)\n"

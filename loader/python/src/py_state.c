@@ -1,8 +1,9 @@
 /* py_state.c: Loader.state_dict: the cursor as a small dict of plain values:
  *
- *     {"version": 1, "epoch": 3, "batches": 1200, "cursor": "535053484355..."}
+ *     {"version": 1, "epoch": 3, "batches": 1200, "cursor": "535053484355...",
+ *      "options": {"seed": "1", "max_seconds": "600"}}
  *
- * Only the cursor is read back. It is in hexadecimal, so that every serializer can store it. epoch
+ * Only the cursor is read back. The options of the order explain why a cursor is rejected. It is in hexadecimal, so that every serializer can store it. epoch
  * and batches (of the epoch, over all ranks) are for people. Both come from the cursor, whose
  * layout is in sampler.h.
  */
@@ -47,7 +48,7 @@ int spsh__py_place_get(const spsh_loader *loader, spsh__py_place *ret_place)
     return 0;
 }
 
-PyObject *spsh__py_state_save(const spsh__py_lease *lease)
+PyObject *spsh__py_state_save(const spsh__py_lease *lease, PyObject *order)
 {
     PyObject *cursor = save_cursor(lease->loader);
     PyObject *dict = cursor == NULL ? NULL : PyDict_New();
@@ -59,6 +60,7 @@ PyObject *spsh__py_state_save(const spsh__py_lease *lease)
     if (spsh__py_dict_u64(dict, "version", STATE_VERSION) != 0 ||
         spsh__py_dict_u64(dict, "epoch", place.epoch) != 0 ||
         spsh__py_dict_u64(dict, "batches", place.batches) != 0 ||
+        PyDict_SetItemString(dict, "options", order) != 0 ||
         spsh__py_dict_take(dict, "cursor", PyObject_CallMethod(cursor, "hex", NULL)) != 0)
         Py_CLEAR(dict);
     Py_DECREF(cursor);
@@ -81,7 +83,26 @@ static PyObject *state_cursor(PyObject *state)
     return PyObject_CallMethod((PyObject *)&PyBytes_Type, "fromhex", "O", hex);
 }
 
-int spsh__py_state_load(spsh_loader *loader, PyObject *state)
+/* Raise the error of a rejected cursor, with the options that differ. */
+static void refuse_cursor(PyObject *state, PyObject *order, const spsh_error *err)
+{
+    PyObject *saved =
+        PyDict_GetItemString(state, "options"); /* states of older versions have none */
+    PyObject *advice = NULL;
+    if (err->status == SPSH_E_MISMATCH && saved != NULL && PyDict_Check(saved)) {
+        PyObject *module = PyImport_ImportModule("speechshard._state");
+        if (module == NULL)
+            return;
+        advice = PyObject_CallMethod(module, "differences", "OO", saved, order);
+        Py_DECREF(module);
+        if (advice == NULL)
+            return;
+    }
+    spsh__py_raise_advice(err, advice == Py_None ? NULL : advice);
+    Py_XDECREF(advice);
+}
+
+int spsh__py_state_load(spsh_loader *loader, PyObject *state, PyObject *order)
 {
     spsh_error err = SPSH_ERROR_INIT;
     spsh_status rc = SPSH_OK;
@@ -94,5 +115,8 @@ int spsh__py_state_load(spsh_loader *loader, PyObject *state)
     rc = spsh_loader_cursor_restore(loader, bytes, size, &err);
     Py_END_ALLOW_THREADS;
     Py_DECREF(cursor);
-    return rc == SPSH_OK ? 0 : SPSH_PY_RAISE(&err);
+    if (rc == SPSH_OK)
+        return 0;
+    refuse_cursor(state, order, &err);
+    return -1;
 }
