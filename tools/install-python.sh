@@ -3,7 +3,7 @@
 #
 #     tools/install-python.sh SET...
 #
-#     pyarrow       for speechshard.parquet and its tests
+#     pyarrow       and numpy: for speechshard.parquet, the notebook, and their tests
 #     kubernetes    models of Kubernetes' objects, for the tests of tools/launch
 #     frameworks    PyTorch, torchdata, Hugging Face datasets, and Lhotse, for nightly tests (6 GB)
 #
@@ -31,7 +31,7 @@ install() { # install SET IMPORT PACKAGE...
 
 for name; do
     case $name in
-    pyarrow) install pyarrow pyarrow.parquet 'pyarrow>=14' ;;
+    pyarrow) install pyarrow pyarrow.parquet,numpy 'pyarrow>=14' numpy ;;
     kubernetes)
         install kubernetes kubernetes.client,kubeflow.training.models 'kubernetes>=31' 'kubeflow-training>=1.9'
         ;;
