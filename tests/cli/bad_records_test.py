@@ -132,13 +132,13 @@ def test_too_long(work):
 def test_too_short(work):
     equal(json.loads(bench(work, "short", 0).stdout)["utterances"], CLIPS + 1, "bench")
     equal(featgen(work, "short", 0)["utterances"], CLIPS + 1, "featgen")
-    equal(train(work, "short", 0, "1 no frames")["utterances"], CLIPS + 1, "train")
+    equal(train(work, "short", 0, "1 have no frames")["utterances"], CLIPS + 1, "train")
 
 
 def test_no_text(work):
     equal(json.loads(bench(work, "no_text", 0).stdout)["utterances"], CLIPS + 1, "bench")
     equal(featgen(work, "no_text", 0)["utterances"], CLIPS + 1, "featgen")
-    equal(train(work, "no_text", 0, "1 no symbol of the vocabulary")["utterances"], CLIPS + 1, "train")
+    equal(train(work, "no_text", 0, "1 have no symbol of the vocabulary")["utterances"], CLIPS + 1, "train")
 
 
 with tempfile.TemporaryDirectory() as folder:

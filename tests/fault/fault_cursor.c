@@ -82,7 +82,7 @@ static void test_other_plans(void)
 
     for (uint32_t i = 0; i < 9; i++) {
         spsh_plan_options o = init;
-        const char *what = "other options";
+        const char *what = "different options";
         switch (i) {
         case 0: o.seed = 1, what = "another seed"; break;
         case 1: o.alpha = 0.5; break;
