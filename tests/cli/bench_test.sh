@@ -86,12 +86,12 @@ want_usage "is for --device" bench "$c" --decode device
 want_usage "unknown preset of features" bench "$c" --features nope
 run bench "$c" --device 7 --seconds 0.1
 want_status 1
-want_err "there is no device 7"
+want_err "device 7 does not exist"
 export SPEECHSHARD_CUDA_PLUGIN="$work/nothing.so"
 run bench "$c" --device 0 --seconds 0.1
 want_status 1
 want_empty
-want_err "the CUDA plug-in is not there"
+want_err "the CUDA plug-in was not found"
 unset SPEECHSHARD_CUDA_PLUGIN
 
 # A damaged record is named, and not measured.

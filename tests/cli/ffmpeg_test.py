@@ -196,7 +196,7 @@ def test_without(work, plugin):
     check("sph2pipe" in rejects["shorten.sph"]["detail"], f"{rejects['shorten.sph']}")
     done = run("pack", work / "made", "-o", work / "no.spsh", "--decoder", "ffmpeg", plugin=work / "nothing.so")
     equal((done.returncode, done.stdout), (1, ""), "no plug-in")
-    check("nothing.so: the FFmpeg plug-in is not there" in done.stderr, done.stderr)
+    check("nothing.so: the FFmpeg plug-in was not found" in done.stderr, done.stderr)
     check(not (work / "no.spsh").exists(), "nothing was begun")
     done = run("pack", work / "made", "-o", work / "no.spsh", "--decoder", "ffmpge")
     check(done.returncode == 2 and "did you mean 'ffmpeg'?" in done.stderr, done.stderr)

@@ -59,12 +59,12 @@ want_out '"reason": null'
 SPEECHSHARD_CUDA_PLUGIN=$work/nothing.so run info --devices
 want_status 0
 want_quiet
-want_out "no device  $work/nothing.so: the CUDA plug-in is not there"
+want_out "no device  $work/nothing.so: the CUDA plug-in was not found"
 SPEECHSHARD_CUDA_PLUGIN=$work/nothing.so run info --devices --json
 want_status 0
 want_out '"devices": []'
 want_out '"libraries": []'
-want_out 'nothing.so: the CUDA plug-in is not there"'
+want_out 'nothing.so: the CUDA plug-in was not found"'
 # A path that is no dataset is described.
 printf 'RIFF    WAVEfmt ' >"$work/speech.wav"
 printf 'path\ttext\n' >"$work/table.tsv"
@@ -74,16 +74,16 @@ for name in info ls plan verify; do
     run "$name" "$work/speech.wav"
     want_status 1
     want_empty
-    want_err "$work/speech.wav: a WAV file, not a dataset; pack makes a dataset of"
+    want_err "$work/speech.wav: a WAV file, not a dataset; make a dataset of"
 done
 run info "$work/table.tsv"
-want_err "table.tsv: a file, not a dataset; pack makes a dataset of"
+want_err "table.tsv: a file, not a dataset; make a dataset of"
 run info "$d/manifest.spsh"
-want_err "manifest.spsh: one file of a dataset; give the dataset's folder"
+want_err "manifest.spsh: a file inside a dataset; give the folder of the dataset instead"
 run info "$work/run"
 want_err "run: a training run, not a dataset; speechshard report describes it"
 run info "$work/folder"
-want_err "folder: no manifest.spsh and no shards: not a dataset; pack makes a dataset of a corpus"
+want_err "folder: no manifest.spsh and no shards: not a dataset; make a dataset of a corpus"
 run info "$work/nothing"
 want_status 1
 want_err "nothing: no such directory"

@@ -225,7 +225,7 @@ class DeviceTest(unittest.TestCase):
             speechshard.Loader(self.path, device="cpu", decode="device")
         os.environ["SPEECHSHARD_CUDA_PLUGIN"] = "/nonexistent/plugin.so"
         try:
-            with self.assertRaisesRegex(speechshard.NotFoundError, "plug-in is not there"):
+            with self.assertRaisesRegex(speechshard.NotFoundError, "plug-in was not found"):
                 speechshard.Loader(self.path, device="cuda")
         finally:
             os.environ["SPEECHSHARD_CUDA_PLUGIN"] = TWIN

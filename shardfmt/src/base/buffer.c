@@ -19,8 +19,8 @@ spsh_status spsh__buffer_reserve(spsh__buffer *buffer, const spsh_allocator *all
         data = (uint8_t *)spsh__alloc(allocator, capacity);
     }
     if (data == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "%zu bytes more than %zu", more_bytes,
-                         buffer->size_bytes);
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "cannot append %zu bytes to a buffer of %zu bytes",
+                         more_bytes, buffer->size_bytes);
     if (buffer->size_bytes != 0)
         memcpy(data, buffer->data, buffer->size_bytes);
     spsh__free(allocator, buffer->data);

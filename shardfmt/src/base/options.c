@@ -16,12 +16,14 @@ spsh_status spsh_options_take(const void *options, void *taken, size_t known_byt
         return SPSH_OK;
     memcpy(&struct_size, options, sizeof(struct_size));
     if (struct_size < sizeof(struct_size))
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "options: struct_size is %zu, want %zu",
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "options: struct_size is %zu, expected %zu",
                          struct_size, known_bytes);
     for (size_t i = known_bytes; i < struct_size; i++)
         if (bytes[i] != 0)
             return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
-                             "options: byte %zu is set, this library knows %zu", i, known_bytes);
+                             "options: byte %zu is set, but this library knows only %zu bytes; use "
+                             "a newer library",
+                             i, known_bytes);
     const size_t both_bytes = struct_size < known_bytes ? struct_size : known_bytes;
     memcpy((uint8_t *)taken + sizeof(size_t), bytes + sizeof(size_t), both_bytes - sizeof(size_t));
     return SPSH_OK;
@@ -33,7 +35,7 @@ spsh_status spsh_result_check(const void *ret_result, size_t known_bytes, spsh_e
     if (ret_result != NULL)
         memcpy(&struct_size, ret_result, sizeof(struct_size));
     if (struct_size < sizeof(struct_size) || struct_size > known_bytes + RESULT_GROWTH_BYTES_MAX)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "result: struct_size is %zu, want %zu",
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "result: struct_size is %zu, expected %zu",
                          struct_size, known_bytes);
     return SPSH_OK;
 }

@@ -66,7 +66,7 @@ spsh_status spsh__plugin_load(const char *path, const char *name, const char *ti
                 path = found;
     }
     if (strchr(path, '/') != NULL && access(path, F_OK) != 0)
-        return SPSH_FAIL(err, SPSH_E_NOT_FOUND, "%s: the %s plug-in is not there", path, title);
+        return SPSH_FAIL(err, SPSH_E_NOT_FOUND, "%s: the %s plug-in was not found", path, title);
     void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     if (library == NULL && strchr(path, '/') == NULL)
         return SPSH_FAIL(err, SPSH_E_NOT_FOUND,

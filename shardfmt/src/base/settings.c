@@ -31,7 +31,7 @@ typedef struct reader {
 
 static spsh_status no_memory(const reader *r, spsh_error *err)
 {
-    return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "%s: no memory for its values", r->name);
+    return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "%s: out of memory for its values", r->name);
 }
 
 static spsh_status refuse(const reader *r, const yaml_event_t *event, const char *what,
@@ -92,7 +92,7 @@ static spsh_status take_key(reader *r, const yaml_event_t *event, spsh_error *er
 {
     const char *key = (const char *)event->data.scalar.value;
     if (event->data.scalar.length == 0 || event->data.scalar.length >= sizeof(r->keys[0]))
-        return refuse(r, event, "a key is empty, or too long to be one", err);
+        return refuse(r, event, "a key is empty or too long", err);
     memcpy(r->keys[r->depth - 1], key, event->data.scalar.length + 1);
     r->line = event->start_mark.line + 1;
     r->has_key = true;
@@ -105,13 +105,13 @@ static spsh_status take_scalar(reader *r, const yaml_event_t *event, spsh_error 
 {
     const char *text = (const char *)event->data.scalar.value;
     if (event->data.scalar.tag != NULL)
-        return refuse(r, event, "tags are not understood", err);
+        return refuse(r, event, "tags are not supported", err);
     if (strlen(text) != event->data.scalar.length)
-        return refuse(r, event, "a text has a NUL in it", err);
+        return refuse(r, event, "a value contains a NUL", err);
     if (r->depth == 0 && event->data.scalar.length == 0)
         return SPSH_OK; /* a document of nothing but comments */
     if (r->depth == 0)
-        return refuse(r, event, "a value without a key is not understood", err);
+        return refuse(r, event, "a value has no key", err);
     if (!r->has_key)
         return take_key(r, event, err);
     if (r->values.count == SPSH_SETTINGS_VALUES_MAX)
@@ -125,13 +125,13 @@ static spsh_status take_scalar(reader *r, const yaml_event_t *event, spsh_error 
 static spsh_status begin_mapping(reader *r, const yaml_event_t *event, spsh_error *err)
 {
     if (event->data.mapping_start.tag != NULL)
-        return refuse(r, event, "tags are not understood", err);
+        return refuse(r, event, "tags are not supported", err);
     if (r->is_in_list)
-        return refuse(r, event, "only lists of plain values are understood", err);
+        return refuse(r, event, "only lists of plain values are supported", err);
     if (r->depth > 0 && !r->has_key)
-        return refuse(r, event, "a key is a plain value", err);
+        return refuse(r, event, "a key must be a plain value", err);
     if (r->depth == SPSH_SETTINGS_DEPTH_MAX)
-        return refuse(r, event, "there are more levels of keys than are understood", err);
+        return refuse(r, event, "keys are nested too deeply", err);
     r->depth++;
     r->has_key = false;
     return SPSH_OK;
@@ -140,13 +140,13 @@ static spsh_status begin_mapping(reader *r, const yaml_event_t *event, spsh_erro
 static spsh_status begin_list(reader *r, const yaml_event_t *event, spsh_error *err)
 {
     if (event->data.sequence_start.tag != NULL)
-        return refuse(r, event, "tags are not understood", err);
+        return refuse(r, event, "tags are not supported", err);
     if (r->is_in_list)
-        return refuse(r, event, "only lists of plain values are understood", err);
+        return refuse(r, event, "only lists of plain values are supported", err);
     if (r->depth == 0)
-        return refuse(r, event, "a list without a key is not understood", err);
+        return refuse(r, event, "a list has no key", err);
     if (!r->has_key)
-        return refuse(r, event, "a key is a plain value", err);
+        return refuse(r, event, "a key must be a plain value", err);
     r->is_in_list = true;
     return SPSH_OK;
 }
@@ -157,13 +157,13 @@ static spsh_status take_event(reader *r, const yaml_event_t *event, spsh_error *
     case YAML_STREAM_START_EVENT:
         return event->data.stream_start.encoding == YAML_UTF8_ENCODING
                    ? SPSH_OK
-                   : refuse(r, event, "the text is not UTF-8", err);
+                   : refuse(r, event, "the text is not valid UTF-8", err);
     case YAML_DOCUMENT_START_EVENT:
         if (r->has_document)
-            return refuse(r, event, "there is more than one document", err);
+            return refuse(r, event, "the file has more than one document", err);
         r->has_document = true;
         return SPSH_OK;
-    case YAML_ALIAS_EVENT: return refuse(r, event, "aliases are not understood", err);
+    case YAML_ALIAS_EVENT: return refuse(r, event, "aliases are not supported", err);
     case YAML_SCALAR_EVENT: return take_scalar(r, event, err);
     case YAML_MAPPING_START_EVENT: return begin_mapping(r, event, err);
     case YAML_MAPPING_END_EVENT:
@@ -196,7 +196,7 @@ static spsh_status fail_as(const reader *r, const yaml_parser_t *parser, uint64_
     if (parser->error == YAML_MEMORY_ERROR)
         return no_memory(r, err);
     return SPSH_FAIL(err, SPSH_E_SYNTAX, "%s: line %llu: %s", r->name, (unsigned long long)line,
-                     parser->problem == NULL ? "is not understood" : parser->problem);
+                     parser->problem == NULL ? "this YAML is not supported" : parser->problem);
 }
 
 spsh_status spsh_settings_read(const char *text, size_t size_bytes, const char *name,
@@ -207,7 +207,7 @@ spsh_status spsh_settings_read(const char *text, size_t size_bytes, const char *
     spsh_status rc = SPSH_OK;
     bool is_at_end = false;
     if (size_bytes > SPSH_SETTINGS_BYTES_MAX)
-        return SPSH_FAIL(err, SPSH_E_LIMIT, "%s: is longer than %zu bytes", name,
+        return SPSH_FAIL(err, SPSH_E_LIMIT, "%s: the file is longer than %zu bytes", name,
                          SPSH_SETTINGS_BYTES_MAX);
     if (!yaml_parser_initialize(&parser))
         return no_memory(&r, err);

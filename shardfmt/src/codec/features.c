@@ -112,9 +112,10 @@ spsh_status spsh_features_encode(const spsh_features_info *info, const void *row
                          "features: %u values of %u bytes a frame, or no memory given", info->dim,
                          info->value_bytes);
     if (bound == SIZE_MAX || capacity_bytes < bound)
-        return SPSH_FAIL(err, SPSH_E_LIMIT,
-                         "features: %llu frames of %u values need %zu bytes, there are %zu",
-                         ULL(info->frame_count), info->dim, bound, capacity_bytes);
+        return SPSH_FAIL(
+            err, SPSH_E_LIMIT,
+            "features: %llu frames of %u values need %zu bytes, but the buffer has %zu",
+            ULL(info->frame_count), info->dim, bound, capacity_bytes);
     l.info.block_frames = written_block_frames(info->dim, info->value_bytes);
     l.block_count = rows != NULL ? block_count_of(&l.info) : 0; /* no frames: no blocks */
     l.row_bytes = (size_t)info->dim * info->value_bytes;
@@ -152,11 +153,12 @@ static spsh_status take_shape(const uint8_t *payload, size_t payload_bytes, layo
     spsh_features_info *info = &l->info;
     if (payload_bytes < HEAD_BYTES)
         return SPSH_FAIL_AT(err, SPSH_E_TRUNCATED, payload_bytes,
-                            "features: payload of %zu bytes, the head has %d", payload_bytes,
-                            HEAD_BYTES);
+                            "features: the payload has %zu bytes, but its header needs %d",
+                            payload_bytes, HEAD_BYTES);
     if (payload[0] != VERSION)
-        return SPSH_FAIL_AT(err, SPSH_E_VERSION, 0, "features: version %u, this reader knows %d",
-                            payload[0], VERSION);
+        return SPSH_FAIL_AT(err, SPSH_E_VERSION, 0,
+                            "features: version %u, but this reader knows version %d", payload[0],
+                            VERSION);
     info->value_bytes = payload[1];
     info->dim = spsh__load_u32le(payload + 4);
     info->block_frames = spsh__load_u32le(payload + 8);
@@ -176,7 +178,7 @@ static spsh_status take_shape(const uint8_t *payload, size_t payload_bytes, layo
         info->block_frames > SPSH_FEATURES_BLOCK_BYTES / (info->dim * info->value_bytes))
         return SPSH_FAIL_AT(
             err, SPSH_E_LIMIT, 4,
-            "features: %llu frames of %u values, %u a block: more than a reader takes",
+            "features: %llu frames of %u values, %u frames per block, exceed the limits",
             ULL(info->frame_count), info->dim, info->block_frames);
     return SPSH_OK;
 }
@@ -191,27 +193,30 @@ static spsh_status check(const uint8_t *payload, size_t payload_bytes, layout *l
     l->block_bytes = l->info.block_frames * l->row_bytes;
     l->block_count = block_count_of(&l->info);
     if (l->block_count > (payload_bytes - HEAD_BYTES) / 4)
-        return SPSH_FAIL_AT(err, SPSH_E_TRUNCATED, payload_bytes,
-                            "features: payload of %zu bytes, the directory has %llu blocks",
-                            payload_bytes, ULL(l->block_count));
+        return SPSH_FAIL_AT(
+            err, SPSH_E_TRUNCATED, payload_bytes,
+            "features: the payload has %zu bytes, which is too few for a directory of %llu blocks",
+            payload_bytes, ULL(l->block_count));
     uint64_t end = HEAD_BYTES + 4 * l->block_count;
     for (uint64_t block = 0; block < l->block_count; block++) {
         const uint64_t at = HEAD_BYTES + 4 * block;
         const uint64_t stored = spsh__load_u32le(payload + at);
         const uint64_t rows_bytes = frames_of_block(l, block) * l->row_bytes;
         if (stored == 0 || stored > rows_bytes)
-            return SPSH_FAIL_AT(err, SPSH_E_CORRUPT, at,
-                                "features: block %llu is stored in %llu bytes, its rows have %llu",
-                                ULL(block), ULL(stored), ULL(rows_bytes));
+            return SPSH_FAIL_AT(
+                err, SPSH_E_CORRUPT, at,
+                "features: block %llu is stored in %llu bytes, but its rows have only %llu",
+                ULL(block), ULL(stored), ULL(rows_bytes));
         end += stored;
         if (end > payload_bytes)
             return SPSH_FAIL_AT(err, SPSH_E_TRUNCATED, payload_bytes,
-                                "features: payload of %zu bytes, block %llu ends at %llu",
+                                "features: the payload has %zu bytes, but block %llu ends at %llu",
                                 payload_bytes, ULL(block), ULL(end));
     }
     if (end != payload_bytes)
-        return SPSH_FAIL_AT(err, SPSH_E_CORRUPT, end, "features: ends at %llu of %zu bytes",
-                            ULL(end), payload_bytes);
+        return SPSH_FAIL_AT(err, SPSH_E_CORRUPT, end,
+                            "features: the last block ends at %llu of %zu bytes", ULL(end),
+                            payload_bytes);
     return SPSH_OK;
 }
 
@@ -279,7 +284,8 @@ spsh_status spsh_features_decode(spsh_bytes payload, uint64_t first_frame, uint6
     if (rc != SPSH_OK)
         return rc;
     if (first_frame > l.info.frame_count || frame_count > l.info.frame_count - first_frame)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "features: frames %llu to %llu of %llu",
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
+                         "features: frames %llu to %llu do not exist; there are %llu frames",
                          ULL(first_frame), ULL(first_frame + frame_count), ULL(l.info.frame_count));
     const uint64_t end_frame = first_frame + frame_count;
     uint64_t at = HEAD_BYTES + 4 * l.block_count;

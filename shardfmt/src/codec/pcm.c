@@ -81,13 +81,14 @@ spsh_status spsh_pcm_encode(const int16_t *pcm, uint64_t samples, uint32_t chann
 
     if (!is_within_limits(samples, channels))
         return SPSH_FAIL(err, SPSH_E_LIMIT,
-                         "%llu samples of %u channels are beyond the limits of codec pcm",
+                         "%llu samples of %u channels exceed the limits of codec pcm",
                          (unsigned long long)samples, channels);
     if ((pcm == NULL && samples > 0) || payload == NULL || ret_payload_bytes == NULL)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "a buffer is missing");
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "a buffer is NULL");
     if (capacity_bytes < spsh_pcm_bound(samples, channels))
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "payload has room for %zu bytes, needs %zu",
-                         capacity_bytes, spsh_pcm_bound(samples, channels));
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
+                         "the payload buffer has %zu bytes, but %zu are needed", capacity_bytes,
+                         spsh_pcm_bound(samples, channels));
 
     payload[0] = PCM_VERSION;
     payload[1] = PCM_FRAME_LOG2;
@@ -117,28 +118,31 @@ spsh_status spsh_pcm_encode(const int16_t *pcm, uint64_t samples, uint32_t chann
 static spsh_status read_head(spsh_bytes head, spsh_pcm_info *ret_info, spsh_error *err)
 {
     if (head.data == NULL)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "a buffer is missing");
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "a buffer is NULL");
     if (head.size_bytes < PREFIX_BYTES)
         return SPSH_FAIL_AT(err, SPSH_E_TRUNCATED, head.size_bytes,
-                            "pcm head needs %d bytes, has %zu", PREFIX_BYTES, head.size_bytes);
+                            "pcm header needs %d bytes, but the payload has %zu", PREFIX_BYTES,
+                            head.size_bytes);
     if (head.data[0] != PCM_VERSION)
-        return SPSH_FAIL_AT(err, SPSH_E_VERSION, 0, "pcm payload of version %u, want %d",
+        return SPSH_FAIL_AT(err, SPSH_E_VERSION, 0, "pcm payload has version %u, expected %d",
                             (unsigned)head.data[0], PCM_VERSION);
     if (head.data[1] != PCM_FRAME_LOG2)
-        return SPSH_FAIL_AT(err, SPSH_E_VERSION, 1, "pcm frames of 2^%u samples, want 2^%d",
+        return SPSH_FAIL_AT(err, SPSH_E_VERSION, 1, "pcm frames have 2^%u samples, expected 2^%d",
                             (unsigned)head.data[1], PCM_FRAME_LOG2);
     if (head.data[3] != 0)
-        return SPSH_FAIL_AT(err, SPSH_E_CORRUPT, 3, "reserved byte of the pcm head is %u",
+        return SPSH_FAIL_AT(err, SPSH_E_CORRUPT, 3,
+                            "reserved byte of the pcm header is %u, expected 0",
                             (unsigned)head.data[3]);
     uint32_t channels = head.data[2];
     uint64_t samples = spsh__load_u32le(head.data + 4);
     if (!is_within_limits(samples, channels))
-        return SPSH_FAIL_AT(err, SPSH_E_LIMIT, 2, "pcm payload of %llu samples, %u channels",
+        return SPSH_FAIL_AT(err, SPSH_E_LIMIT, 2,
+                            "pcm payload states an invalid size: %llu samples, %u channels",
                             (unsigned long long)samples, channels);
     if (head.size_bytes < head_size(samples, channels))
         return SPSH_FAIL_AT(err, SPSH_E_TRUNCATED, head.size_bytes,
-                            "pcm head needs %zu bytes, has %zu", head_size(samples, channels),
-                            head.size_bytes);
+                            "pcm header needs %zu bytes, but the payload has %zu",
+                            head_size(samples, channels), head.size_bytes);
     *ret_info = (spsh_pcm_info){.samples = samples,
                                 .channels = channels,
                                 .frame_samples = SPSH_PCM_FRAME_SAMPLES,
@@ -158,7 +162,8 @@ static spsh_status check_order(const spsh_pcm_info *info, uint64_t begin, uint64
                                spsh_error *err)
 {
     if (begin < head_size(info->samples, info->channels) || begin > end)
-        return SPSH_FAIL_AT(err, SPSH_E_CORRUPT, begin, "pcm directory says bytes %llu to %llu",
+        return SPSH_FAIL_AT(err, SPSH_E_CORRUPT, begin,
+                            "pcm directory has an invalid range: bytes %llu to %llu",
                             (unsigned long long)begin, (unsigned long long)end);
     return SPSH_OK;
 }
@@ -168,7 +173,7 @@ static spsh_status check_range(const spsh_pcm_info *info, uint64_t first_sample,
 {
     if (first_sample > info->samples || sample_count > info->samples - first_sample)
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
-                         "samples %llu + %llu are outside the payload's %llu",
+                         "samples from %llu, %llu of them, are outside the payload, which has %llu",
                          (unsigned long long)first_sample, (unsigned long long)sample_count,
                          (unsigned long long)info->samples);
     return SPSH_OK;
@@ -181,7 +186,7 @@ spsh_status spsh_pcm_inspect(const uint8_t *payload, size_t payload_bytes, spsh_
     spsh_pcm_info info;
 
     if (ret_info == NULL)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "ret_info is missing");
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "ret_info is NULL");
     spsh_status rc = read_head(head, &info, err);
     if (rc != SPSH_OK)
         return rc;
@@ -195,10 +200,12 @@ spsh_status spsh_pcm_inspect(const uint8_t *payload, size_t payload_bytes, spsh_
         begin = end;
     }
     if (begin > payload_bytes)
-        return SPSH_FAIL_AT(err, SPSH_E_TRUNCATED, payload_bytes, "pcm payload needs %llu bytes",
+        return SPSH_FAIL_AT(err, SPSH_E_TRUNCATED, payload_bytes,
+                            "the pcm payload is cut: it needs %llu bytes",
                             (unsigned long long)begin);
     if (begin < payload_bytes)
-        return SPSH_FAIL_AT(err, SPSH_E_CORRUPT, begin, "pcm payload ends at byte %llu of %zu",
+        return SPSH_FAIL_AT(err, SPSH_E_CORRUPT, begin,
+                            "the last block of the pcm payload ends at byte %llu of %zu",
                             (unsigned long long)begin, payload_bytes);
     *ret_info = info;
     return SPSH_OK;
@@ -210,7 +217,7 @@ spsh_status spsh_pcm_range(spsh_bytes head, uint64_t first_sample, uint64_t samp
     spsh_pcm_info info;
 
     if (ret_offset_bytes == NULL || ret_size_bytes == NULL)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "a result is missing");
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "a result is NULL");
     spsh_status rc = read_head(head, &info, err);
     if (rc == SPSH_OK)
         rc = check_range(&info, first_sample, sample_count, err);
@@ -259,11 +266,12 @@ spsh_status spsh__pcm_find_block(const spsh_pcm_part *part, const spsh_pcm_info 
     if (rc != SPSH_OK)
         return rc;
     if (begin < part->offset_bytes || end - part->offset_bytes > part->piece.size_bytes)
-        return SPSH_FAIL_AT(err, SPSH_E_TRUNCATED, begin,
-                            "pcm block %llu is bytes %llu to %llu; there are %llu to %llu",
-                            (unsigned long long)block_index, (unsigned long long)begin,
-                            (unsigned long long)end, (unsigned long long)part->offset_bytes,
-                            (unsigned long long)(part->offset_bytes + part->piece.size_bytes));
+        return SPSH_FAIL_AT(
+            err, SPSH_E_TRUNCATED, begin,
+            "pcm block %llu has bytes %llu to %llu, but bytes %llu to %llu were given",
+            (unsigned long long)block_index, (unsigned long long)begin, (unsigned long long)end,
+            (unsigned long long)part->offset_bytes,
+            (unsigned long long)(part->offset_bytes + part->piece.size_bytes));
     *ret_block =
         (spsh_bytes){part->piece.data + (begin - part->offset_bytes), (size_t)(end - begin)};
     return SPSH_OK;
@@ -342,7 +350,7 @@ spsh_status spsh_pcm_decode_part(const spsh_pcm_part *part, uint64_t first_sampl
     decode_job job = {.part = part};
 
     if (part == NULL || (pcm == NULL && sample_count > 0))
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "a buffer is missing");
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "a buffer is NULL");
     job.pcm = pcm;
     spsh_status rc = spsh__pcm_range_of(part, first_sample, sample_count, &job.range, err);
     for (uint64_t f = job.range.first_frame; rc == SPSH_OK && f < job.range.end_frame; f++)
@@ -356,7 +364,7 @@ spsh_status spsh_pcm_check_part(const spsh_pcm_part *part, uint64_t first_sample
     pcm_range range = {.first_frame = 0};
 
     if (part == NULL)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "a buffer is missing");
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "a buffer is NULL");
     spsh_status rc = spsh__pcm_range_of(part, first_sample, sample_count, &range, err);
     const uint32_t channels = rc == SPSH_OK ? range.info.channels : 0;
     const uint64_t end = range.end_frame * channels;

@@ -30,13 +30,13 @@ static spsh_status greet(spsh_cuda *cuda, spsh_error *err)
     cuda->plugin = plugin_fn();
     if (cuda->plugin->abi != SPSH__CUDA_ABI)
         return SPSH_FAIL(err, SPSH_E_VERSION,
-                         "the CUDA plug-in speaks version %u of its interface, this library %u: "
-                         "install both from one build",
+                         "the CUDA plug-in has interface version %u, but this library has version "
+                         "%u; install both from the same build",
                          cuda->plugin->abi, (unsigned)SPSH__CUDA_ABI);
     if (strcmp(cuda->plugin->version, SPSH_VERSION_STRING) != 0)
         return SPSH_FAIL(err, SPSH_E_VERSION,
-                         "the CUDA plug-in is of version %.40s, this library of %s: install both "
-                         "from one build",
+                         "the CUDA plug-in has version %.40s, but this library has version %s; "
+                         "install both from the same build",
                          cuda->plugin->version, SPSH_VERSION_STRING);
     return cuda->plugin->count_fn(&cuda->device_count, err);
 }
@@ -48,7 +48,7 @@ spsh_status spsh_cuda_open(const char *path, spsh_cuda **ret_cuda, spsh_error *e
     spsh_status rc;
 
     if (ret_cuda == NULL)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "ret_cuda must be given");
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "ret_cuda is NULL");
     cuda = spsh__alloc(allocator, sizeof(*cuda));
     if (cuda == NULL)
         return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "cuda: %zu bytes", sizeof(*cuda));
@@ -84,7 +84,7 @@ static spsh_status check_device(const spsh_cuda *cuda, uint32_t number, spsh_err
 {
     if (number >= cuda->device_count)
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
-                         "there is no device %u: they are numbered 0 to %u", number,
+                         "device %u does not exist; devices are numbered 0 to %u", number,
                          cuda->device_count - 1);
     return SPSH_OK;
 }
@@ -122,7 +122,7 @@ spsh_status spsh_cuda_alloc(const spsh_cuda *cuda, uint32_t device, size_t size_
     if (rc != SPSH_OK)
         return rc;
     if (size_bytes == 0)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "no bytes to allocate");
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "size_bytes is 0");
     return cuda->plugin->alloc_fn(device, size_bytes, ret_memory, err);
 }
 
@@ -135,7 +135,7 @@ void spsh_cuda_free(const spsh_cuda *cuda, void *memory)
 /* Reject a missing required argument. */
 static spsh_status check_given(const void *given, const char *name, spsh_error *err)
 {
-    return given != NULL ? SPSH_OK : SPSH_FAIL(err, SPSH_E_INVALID_ARG, "%s must be given", name);
+    return given != NULL ? SPSH_OK : SPSH_FAIL(err, SPSH_E_INVALID_ARG, "%s is NULL", name);
 }
 
 spsh_status spsh_cuda_copy(const spsh_cuda *cuda, void *to, const void *from, size_t size_bytes,
@@ -176,7 +176,7 @@ spsh_status spsh_cuda_host_alloc(const spsh_cuda *cuda, size_t size_bytes, void 
                                  spsh_error *err)
 {
     if (size_bytes == 0)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "no bytes to allocate");
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "size_bytes is 0");
     return cuda->plugin->host_alloc_fn(size_bytes, ret_memory, err);
 }
 

@@ -26,7 +26,7 @@ static spsh_status decode(uint32_t device, void *stream, const spsh__pcm_job *jo
     const unsigned blocks = (unsigned)((job->count + PCM_TEAMS - 1) / PCM_TEAMS);
     pcm_kernel<<<blocks, SPSH__DEVICE_THREADS, SPSH__PCM_SHARED_BYTES, (cudaStream_t)stream>>>(
         *job);
-    rc = spsh__cuda_check(cudaGetLastError(), "starting the kernel that decodes pcm", err);
+    rc = spsh__cuda_check(cudaGetLastError(), "starting the pcm decoding kernel", err);
     spsh__cuda_leave(before);
     return rc;
 }

@@ -59,10 +59,10 @@ static spsh_status take_options(const spsh_cuda *cuda, const spsh_cuda_pcm_optio
     if (taken->block_count_max == 0)
         taken->block_count_max = BLOCK_COUNT_DEFAULT;
     if (taken->block_count_max > BLOCK_COUNT_MAX)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "options: at most %u blocks, not %u",
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "options: the limit is %u blocks, not %u",
                          BLOCK_COUNT_MAX, taken->block_count_max);
     if (taken->device >= spsh_cuda_device_count(cuda))
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "there is no device %u", taken->device);
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "device %u does not exist", taken->device);
     return SPSH_OK;
 }
 
@@ -72,12 +72,13 @@ static spsh_status take_entry(const spsh_cuda *cuda, const spsh__device_pcm_entr
     spsh__device_pcm_entry_fn *entry_fn = NULL;
     void *symbol = spsh_cuda_symbol(cuda, SPSH__DEVICE_PCM_SYMBOL);
     if (symbol == NULL)
-        return SPSH_FAIL(err, SPSH_E_VERSION, "the CUDA plug-in does not decode pcm");
+        return SPSH_FAIL(err, SPSH_E_VERSION, "the CUDA plug-in was built without pcm decoding");
     memcpy(&entry_fn, &symbol, sizeof(entry_fn));
     const spsh__device_pcm_entry *entry = entry_fn();
     if (entry->job_bytes != sizeof(spsh__pcm_job) || entry->entry_bytes != sizeof(spsh__pcm_entry))
         return SPSH_FAIL(err, SPSH_E_VERSION,
-                         "the CUDA plug-in was built from other sources than this library");
+                         "the CUDA plug-in and this library are from different builds; install "
+                         "both from the same build");
     *ret_entry = entry;
     return SPSH_OK;
 }
@@ -111,7 +112,7 @@ spsh_status spsh_cuda_pcm_open(const spsh_cuda *cuda, const spsh_cuda_pcm_option
     spsh_cuda_pcm *pcm = NULL;
 
     if (cuda == NULL || ret_pcm == NULL)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "cuda and ret_pcm must be given");
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "cuda or ret_pcm is NULL");
     spsh_status rc = take_options(cuda, options, &taken, err);
     if (rc == SPSH_OK)
         rc = take_entry(cuda, &entry, err);
@@ -164,10 +165,10 @@ static spsh_status check_batch(const spsh_cuda_pcm *pcm, const spsh_cuda_pcm_bat
                                spsh_error *err)
 {
     if (batch->count > pcm->options.utterance_count_max)
-        return SPSH_FAIL(err, SPSH_E_LIMIT, "%zu utterances, room for %u", batch->count,
-                         pcm->options.utterance_count_max);
+        return SPSH_FAIL(err, SPSH_E_LIMIT, "a batch of %zu utterances exceeds the limit, %u",
+                         batch->count, pcm->options.utterance_count_max);
     if (batch->utterances == NULL || batch->payloads == NULL || batch->samples == NULL)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "utterances, payloads and samples must be given");
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "utterances, payloads, or samples is NULL");
     if ((uintptr_t)batch->payloads % ALIGNMENT_BYTES != 0 ||
         (uintptr_t)batch->samples % ALIGNMENT_BYTES != 0)
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
@@ -183,16 +184,17 @@ static spsh_status check_room(const pcm_table *table, const spsh_cuda_pcm_uttera
     const uint64_t values = u->sample_count * range->info.channels;
     const uint64_t blocks = (range->end_frame - range->first_frame) * range->info.channels;
     if (u->first_value > batch->capacity || values > batch->capacity - u->first_value)
-        return SPSH_FAIL(err, SPSH_E_LIMIT, "values %llu + %llu do not fit into %zu",
-                         (unsigned long long)u->first_value, (unsigned long long)values,
-                         batch->capacity);
+        return SPSH_FAIL(
+            err, SPSH_E_LIMIT, "values from %llu, %llu of them, do not fit into the buffer of %zu",
+            (unsigned long long)u->first_value, (unsigned long long)values, batch->capacity);
     if (u->piece_offset > batch->payload_bytes ||
         u->part->piece.size_bytes > batch->payload_bytes - u->piece_offset)
-        return SPSH_FAIL(
-            err, SPSH_E_LIMIT, "bytes %llu + %zu are not within the %zu of the payloads",
-            (unsigned long long)u->piece_offset, u->part->piece.size_bytes, batch->payload_bytes);
+        return SPSH_FAIL(err, SPSH_E_LIMIT,
+                         "bytes from %llu, %zu of them, are outside the payloads, which have %zu",
+                         (unsigned long long)u->piece_offset, u->part->piece.size_bytes,
+                         batch->payload_bytes);
     if (blocks > table->count_max - table->count)
-        return SPSH_FAIL(err, SPSH_E_LIMIT, "room for %llu blocks of pcm is not enough",
+        return SPSH_FAIL(err, SPSH_E_LIMIT, "the batch exceeds the limit of %llu pcm blocks",
                          (unsigned long long)table->count_max);
     return SPSH_OK;
 }
@@ -237,7 +239,7 @@ static spsh_status add_utterance(pcm_table *table, const spsh_cuda_pcm_utterance
 {
     pcm_range range = {.first_frame = 0};
     if (u->part == NULL)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "a part is missing");
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "a pointer of the batch is NULL");
     spsh_status rc = spsh__pcm_range_of(u->part, u->first_sample, u->sample_count, &range, err);
     if (rc != SPSH_OK || u->sample_count == 0)
         return rc;
@@ -281,7 +283,7 @@ spsh_status spsh_cuda_pcm_decode(spsh_cuda_pcm *pcm, void *stream, const spsh_cu
                                  spsh_error *err)
 {
     if (pcm == NULL || batch == NULL)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "pcm and batch must be given");
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "pcm or batch is NULL");
     if (batch->count == 0)
         return SPSH_OK;
     pcm_slot *slot = &pcm->slots[pcm->next];

@@ -48,14 +48,14 @@ static const char *system_advice_of(cudaError_t code)
         return "the driver cannot be used in this process; one that was forked from a process that "
                "used it must be restarted (exec)";
     case cudaErrorStubLibrary:
-        return "the libcuda.so.1 that was found is the toolkit's, which has no driver in it: take "
-               "its folder (stubs) out of LD_LIBRARY_PATH";
+        return "the libcuda.so.1 that was found is a stub of the toolkit without a driver; remove "
+               "its folder (stubs) from LD_LIBRARY_PATH";
     case cudaErrorSystemNotReady:
-        return "the driver's services are not running: on a machine with NVSwitch start "
+        return "the driver's services are not running; on a machine with NVSwitch, start "
                "nvidia-fabricmanager";
     case cudaErrorSystemDriverMismatch:
-        return "the driver's kernel module and its library are of different versions: start the "
-               "machine again, or install them from one package";
+        return "the driver's kernel module and its library have different versions; restart the "
+               "machine, or install both from the same package";
     default: return NULL;
     }
 }
@@ -73,23 +73,24 @@ static const char *advice_of(cudaError_t code)
     case cudaErrorHardwareStackError:
     case cudaErrorLaunchFailure:
     case cudaErrorAssert:
-        return "a kernel failed and the device is lost to this process: start it again; if it "
-               "comes back, look with compute-sanitizer and report it";
+        return "a kernel failed, and this process can no longer use the device; start the program "
+               "again; if it happens again, run it under compute-sanitizer and report the result";
     case cudaErrorLaunchTimeout:
-        return "a kernel took longer than this device's display allows, and the device is lost to "
-               "this process: use another device, or end the display";
+        return "a kernel took longer than this device's display allows, and this process can no "
+               "longer use the device; use another device, or end the display";
     case cudaErrorECCUncorrectable:
     case cudaErrorNvlinkUncorrectable:
     case cudaErrorContained:
-        return "the device's memory or a link of it failed: start again from the last checkpoint; "
-               "if it comes back, reset or replace the device (nvidia-smi -q shows its errors)";
+        return "the memory or a link of the device failed; start again from the last checkpoint; "
+               "if it happens again, reset or replace the device (nvidia-smi -q shows its errors)";
     case cudaErrorDevicesUnavailable:
     case cudaErrorDeviceUninitialized:
     case cudaErrorContextIsDestroyed:
-        return "the device is used by another process alone, or was reset: see nvidia-smi, then "
-               "start again";
+        return "another process uses the device exclusively, or the device was reset; see "
+               "nvidia-smi, then start again";
     case cudaErrorMemoryAllocation:
-        return "see nvidia-smi for who uses the device's memory, or take smaller batches";
+        return "nvidia-smi shows which processes use the device's memory; end them, or make "
+               "batches smaller";
     default: return system_advice_of(code);
     }
 }
@@ -149,7 +150,7 @@ spsh_status spsh__cuda_enter(uint32_t device, int *ret_before, spsh_error *err)
     int before = NOT_CHANGED;
     spsh_status rc = SPSH_OK;
     if (has_device())
-        rc = spsh__cuda_check(cudaGetDevice(&before), "the thread's device", err);
+        rc = spsh__cuda_check(cudaGetDevice(&before), "reading the device of the thread", err);
     if (rc == SPSH_OK && before != (int)device)
         rc = spsh__cuda_check(cudaSetDevice((int)device), "choosing a device", err);
     if (rc == SPSH_OK)
@@ -199,11 +200,11 @@ static spsh_status count_devices(uint32_t *ret_count, spsh_error *err)
             err, SPSH_E_UNSUPPORTED,
             "there is no NVIDIA driver on this machine (libcuda.so.1 is missing)");
     if (error == cudaErrorInsufficientDriver)
-        return spsh__cuda_fail(
-            err, SPSH_E_UNSUPPORTED,
-            "the NVIDIA driver is too old: it is for CUDA %d.%d, the plug-in was "
-            "built with %d.%d",
-            driver / 1000, driver % 1000 / 10, CUDART_VERSION / 1000, CUDART_VERSION % 1000 / 10);
+        return spsh__cuda_fail(err, SPSH_E_UNSUPPORTED,
+                               "the NVIDIA driver is too old: it supports CUDA %d.%d, but the "
+                               "plug-in was built with %d.%d; install a newer driver",
+                               driver / 1000, driver % 1000 / 10, CUDART_VERSION / 1000,
+                               CUDART_VERSION % 1000 / 10);
     if (error == cudaSuccess || error == cudaErrorNoDevice)
         return spsh__cuda_fail(
             err, SPSH_E_UNSUPPORTED,
@@ -215,7 +216,7 @@ static spsh_status count_devices(uint32_t *ret_count, spsh_error *err)
 static spsh_status attribute(int *value, cudaDeviceAttr which, int device, spsh_error *err)
 {
     return spsh__cuda_check(cudaDeviceGetAttribute(value, which, device),
-                            "an attribute of a device", err);
+                            "reading an attribute of a device", err);
 }
 
 static spsh_status get_device(uint32_t number, spsh_cuda_device *ret_device, spsh_error *err)
@@ -227,14 +228,15 @@ static spsh_status get_device(uint32_t number, spsh_cuda_device *ret_device, sps
     int driver = 0;
     const int at = (int)number;
     memset(&device, 0, sizeof(device));
-    spsh_status rc =
-        spsh__cuda_check(cudaGetDeviceProperties(&properties, at), "properties of a device", err);
+    spsh_status rc = spsh__cuda_check(cudaGetDeviceProperties(&properties, at),
+                                      "reading the properties of a device", err);
     if (rc == SPSH_OK)
         rc = attribute(&clock_khz, cudaDevAttrMemoryClockRate, at, err);
     if (rc == SPSH_OK)
         rc = attribute(&bus_bits, cudaDevAttrGlobalMemoryBusWidth, at, err);
     if (rc == SPSH_OK)
-        rc = spsh__cuda_check(cudaDriverGetVersion(&driver), "the driver's version", err);
+        rc = spsh__cuda_check(cudaDriverGetVersion(&driver), "reading the version of the driver",
+                              err);
     if (rc != SPSH_OK)
         return rc;
     (void)snprintf(device.name, sizeof(device.name), "%s", properties.name);
@@ -340,7 +342,7 @@ static spsh_status copy(void *to, const void *from, size_t size_bytes, void *str
     settle();
     return spsh__cuda_check(
         cudaMemcpyAsync(to, from, size_bytes, cudaMemcpyDefault, (cudaStream_t)stream),
-        "a copy between host and device", err);
+        "copying between host and device", err);
 }
 
 /* The device of a piece of its memory. */
@@ -349,7 +351,7 @@ static spsh_status device_of(const void *memory, uint32_t *ret_device, spsh_erro
     cudaPointerAttributes attributes;
     settle();
     const spsh_status rc = spsh__cuda_check(cudaPointerGetAttributes(&attributes, memory),
-                                            "looking for memory's device", err);
+                                            "finding the device of a memory block", err);
     if (rc != SPSH_OK)
         return rc;
     if (attributes.type != cudaMemoryTypeDevice)
@@ -384,7 +386,8 @@ static spsh_status get_memory(uint32_t device, uint64_t *ret_free_bytes, uint64_
     spsh_status rc = enter(device, &before, err);
     if (rc != SPSH_OK)
         return rc;
-    rc = spsh__cuda_check(cudaMemGetInfo(&free_bytes, &all_bytes), "free memory of a device", err);
+    rc = spsh__cuda_check(cudaMemGetInfo(&free_bytes, &all_bytes),
+                          "reading the free memory of a device", err);
     leave(&before);
     if (rc == SPSH_OK) {
         *ret_free_bytes = free_bytes;
@@ -402,8 +405,8 @@ static spsh_status pinned_check(cudaError_t code, const char *what, size_t size_
         return spsh__cuda_check(code, what, err);
     (void)cudaGetLastError();
     return spsh__cuda_fail(err, SPSH_E_NO_MEMORY,
-                           "%s: the system pins no %zu bytes more: see ulimit -l, and the memory "
-                           "that the machine or container has",
+                           "%s: the system cannot pin %zu bytes more; check ulimit -l, and the "
+                           "memory of the machine or container",
                            what, size_bytes);
 }
 
@@ -414,7 +417,7 @@ static spsh_status host_alloc(size_t size_bytes, void **ret_memory, spsh_error *
     settle();
     (void)cudaThreadExchangeStreamCaptureMode(&mode);
     const spsh_status rc = pinned_check(cudaHostAlloc(&memory, size_bytes, cudaHostAllocPortable),
-                                        "pinned memory", size_bytes, err);
+                                        "allocating pinned memory", size_bytes, err);
     (void)cudaThreadExchangeStreamCaptureMode(&mode);
     if (rc == SPSH_OK)
         *ret_memory = memory;
@@ -453,12 +456,12 @@ static spsh_status stream_open(uint32_t device, uint32_t urgent, void **ret_stre
     spsh_status rc = enter(device, &before, err);
     if (rc != SPSH_OK)
         return rc;
-    rc = spsh__cuda_check(cudaDeviceGetStreamPriorityRange(&least, &most), "priorities of streams",
-                          err);
+    rc = spsh__cuda_check(cudaDeviceGetStreamPriorityRange(&least, &most),
+                          "reading the priorities of streams", err);
     if (rc == SPSH_OK)
         rc = spsh__cuda_check(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking,
                                                            urgent != 0 ? most : least),
-                              "a stream", err);
+                              "creating a stream", err);
     leave(&before);
     if (rc == SPSH_OK)
         *ret_stream = stream;
@@ -476,7 +479,8 @@ static void stream_close(void *stream)
 static spsh_status synchronize(void *stream, spsh_error *err)
 {
     settle();
-    return spsh__cuda_check(cudaStreamSynchronize((cudaStream_t)stream), "work on a device", err);
+    return spsh__cuda_check(cudaStreamSynchronize((cudaStream_t)stream),
+                            "waiting for work on a device", err);
 }
 
 /* ---- events ---- */
@@ -492,7 +496,7 @@ static spsh_status event_open(uint32_t device, uint32_t timed, void **ret_event,
      * wait, and the loader waits for whole steps. */
     const unsigned flags =
         timed != 0 ? cudaEventDefault : cudaEventDisableTiming | cudaEventBlockingSync;
-    rc = spsh__cuda_check(cudaEventCreateWithFlags(&event, flags), "an event", err);
+    rc = spsh__cuda_check(cudaEventCreateWithFlags(&event, flags), "creating an event", err);
     leave(&before);
     if (rc == SPSH_OK)
         *ret_event = event;
@@ -524,13 +528,15 @@ static spsh_status event_wait(void *event, void *stream, spsh_error *err)
 static spsh_status event_query(void *event, spsh_error *err)
 {
     settle();
-    return spsh__cuda_check(cudaEventQuery((cudaEvent_t)event), "work on a device", err);
+    return spsh__cuda_check(cudaEventQuery((cudaEvent_t)event), "waiting for work on a device",
+                            err);
 }
 
 static spsh_status event_synchronize(void *event, spsh_error *err)
 {
     settle();
-    return spsh__cuda_check(cudaEventSynchronize((cudaEvent_t)event), "work on a device", err);
+    return spsh__cuda_check(cudaEventSynchronize((cudaEvent_t)event),
+                            "waiting for work on a device", err);
 }
 
 static spsh_status event_ms(void *first, void *last, float *ret_ms, spsh_error *err)
@@ -543,7 +549,7 @@ static spsh_status event_ms(void *first, void *last, float *ret_ms, spsh_error *
         return spsh__cuda_fail(err, SPSH_E_INVALID_ARG,
                                "the time between events that the device has not reached");
     }
-    const spsh_status rc = spsh__cuda_check(error, "the time between events", err);
+    const spsh_status rc = spsh__cuda_check(error, "reading the time between events", err);
     if (rc == SPSH_OK)
         *ret_ms = ms;
     return rc;

@@ -37,7 +37,8 @@ spsh_status spsh__dataset_check_index(const spsh__manifest *manifest, const spsh
                             spsh__container_path(c), header->ordinal, manifest->index_generation);
     if (spsh__container_footer(c)->utterance_count != info->utterance_count)
         return SPSH_FAIL(err, SPSH_E_CORRUPT,
-                         "%s: %" PRIu64 " utterances, the manifest says %" PRIu64,
+                         "%s: the index has %" PRIu64
+                         " utterances, but the manifest states %" PRIu64,
                          spsh__container_path(c), spsh__container_footer(c)->utterance_count,
                          info->utterance_count);
     spsh_status rc = SPSH_OK;
@@ -218,7 +219,8 @@ spsh_status spsh_dataset_group_get(const spsh_dataset *dataset, uint64_t group,
     uint32_t split = 0;
     memset(&found, 0, sizeof(found));
     if (group >= dataset->manifest.group_count)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "%s: group %" PRIu64 ", there are %" PRIu64,
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
+                         "%s: group %" PRIu64 " does not exist: there are %" PRIu64 " groups",
                          dataset->path, group, dataset->manifest.group_count);
     spsh_status rc = spsh__container_u32(c, SPSH__MANIFEST_GROUP_DOMAIN, group, &domain, err);
     if (rc == SPSH_OK)
@@ -250,7 +252,7 @@ spsh_status spsh_dataset_name(const spsh_dataset *dataset, spsh_name_kind kind, 
 {
     if ((uint32_t)kind >= SPSH_NAME_KINDS ||
         (number != SPSH_NONE_U32 && number >= spsh_dataset_name_count(dataset, kind)))
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "%s: name %u of kind %d is not there",
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "%s: name %u of kind %d does not exist",
                          dataset->path, number, (int)kind);
     return name_or_empty(dataset->index, SPSH__INDEX_NAME_ENDS + 2 * (uint32_t)kind, number,
                          ret_name, err);
@@ -388,7 +390,8 @@ spsh_status spsh_dataset_rows(const spsh_dataset *dataset, uint64_t first, uint6
     row_columns columns;
     if (first > info->utterance_count || count > info->utterance_count - first)
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
-                         "%s: utterances %" PRIu64 " and %" PRIu64 " more, there are %" PRIu64,
+                         "%s: utterances from %" PRIu64 ", %" PRIu64
+                         " of them, are out of range: there are %" PRIu64,
                          dataset->path, first, count, info->utterance_count);
     if (count == 0)
         return SPSH_OK;
@@ -436,8 +439,8 @@ spsh_status spsh_dataset_column(const spsh_dataset *dataset, spsh_column column,
                          id);
     if (first > have || count > have - first)
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
-                         "%s: column %u: utterances %" PRIu64 " and %" PRIu64
-                         " more, there are %" PRIu64,
+                         "%s: column %u: utterances from %" PRIu64 ", %" PRIu64
+                         " of them, are out of range: there are %" PRIu64,
                          dataset->path, id, first, count, have);
     return spsh__container_elements(dataset->index, id, first, count, ret_elements, err);
 }
@@ -469,7 +472,8 @@ spsh_status spsh_dataset_overlay(const spsh_dataset *dataset, uint64_t overlay,
                                  spsh_overlay_info *ret_info, spsh_error *err)
 {
     if (overlay >= dataset->manifest.info.overlay_count)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "%s: overlay %" PRIu64 ", there are %" PRIu64,
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
+                         "%s: overlay %" PRIu64 " does not exist: there are %" PRIu64 " overlays",
                          dataset->path, overlay, dataset->manifest.info.overlay_count);
     const spsh__overlay *found = &dataset->overlays[overlay];
     const spsh_overlay_info info = {.name = found->name,

@@ -80,8 +80,7 @@ spsh_status spsh_features_dataset(const spsh_dataset *dataset,
         return SPSH_FAIL(err, SPSH_E_NOT_FOUND, "%s: holds audio, not features",
                          spsh_dataset_path(dataset));
     if (!take_description(&json, &described))
-        return SPSH_FAIL(err, SPSH_E_CORRUPT,
-                         "%s: its manifest does not say which features it holds",
+        return SPSH_FAIL(err, SPSH_E_CORRUPT, "%s: the manifest does not state the feature options",
                          spsh_dataset_path(dataset));
     spsh_result_give(ret_described, &described, sizeof(described));
     return SPSH_OK;

@@ -40,7 +40,7 @@ spsh_status spsh_dataset_name_cut(char *name, const spsh_io *io, const char **re
 {
     char *const colon = find_colon(name, io != NULL ? io : spsh_io_default());
     if (name[0] == '\0' || colon == name)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "'%s' names no dataset", name);
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "'%s': the name of the dataset is empty", name);
     if (colon == NULL) {
         *ret_splits = NULL;
         return SPSH_OK;
@@ -51,8 +51,8 @@ spsh_status spsh_dataset_name_cut(char *name, const spsh_io *io, const char **re
                          "'%s': splits are names with commas between, such as '%.*s:train'", name,
                          (int)(colon - name), name);
     if (!spsh__utf8_valid((spsh_bytes){(const uint8_t *)splits, strlen(splits)}))
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
-                         "'%s': names of splits are UTF-8, and this one is not", name);
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "'%s': the name of a split must be valid UTF-8",
+                         name);
     *colon = '\0';
     *ret_splits = splits;
     return SPSH_OK;

@@ -115,9 +115,9 @@ static spsh_status read_utterance(spsh_reader *reader, const spsh_row *row,
         utterance.flags != (row->flags & SPSH_UTTERANCE_HAS_TEXT))
         return SPSH_FAIL(err, SPSH_E_CORRUPT,
                          "row %" PRIu64 " of shard %u: id hash 0x%016" PRIx64 ", %" PRIu64
-                         " samples from %" PRIu64
-                         ", %zu bytes of text; the index says 0x%016" PRIx64 ", %" PRIu64
-                         " from %" PRIu64 ", %u",
+                         " samples from sample %" PRIu64
+                         ", %zu bytes of text; the dataset index states 0x%016" PRIx64 ", %" PRIu64
+                         " samples from sample %" PRIu64 ", %u bytes",
                          row->shard_row, row->shard, found, utterance.samples,
                          utterance.start_sample, utterance.text.size_bytes, row->id_hash,
                          row->samples, row->start_sample, row->text_bytes);
@@ -301,7 +301,7 @@ static spsh_status check_record(const spsh_reader *reader, const spsh_row *row, 
     if (what == NULL)
         return SPSH_OK;
     return SPSH_FAIL_AT(err, SPSH_E_CORRUPT, place.offset_bytes,
-                        "record %u of shard %u: %s is not what the dataset index says (%" PRIu64
+                        "record %u of shard %u: %s differs from the dataset index (%" PRIu64
                         " bytes at %" PRIu64 ", %u Hz, %u channels, %" PRIu64 " samples)",
                         row->payload_record, row->payload_shard, what, place.record_bytes,
                         place.offset_bytes, info->sample_rate_hz, info->channels, info->samples);
@@ -443,7 +443,7 @@ static spsh_status read_samples(spsh_reader *reader, const read_request *request
     }
     if (rc == SPSH_OK && done < request->samples)
         rc = SPSH_FAIL(err, SPSH_E_AUDIO,
-                       "decodes to %" PRIu64 " samples, the shard states %" PRIu64,
+                       "decodes to %" PRIu64 " samples, but the shard states %" PRIu64,
                        request->first_sample + done, info->samples);
     reader->decoder_sample = request->first_sample + done;
     if (rc == SPSH_OK && reader->decoder_sample == info->samples)
@@ -462,7 +462,8 @@ static spsh_status read_pcm(spsh_reader *reader, uint64_t position, read_request
         return rc;
     if (first_sample > row.samples)
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
-                         "%s: utterance %" PRIu64 ": from sample %" PRIu64 ", it has %" PRIu64,
+                         "%s: utterance %" PRIu64 ": sample %" PRIu64
+                         " does not exist: it has %" PRIu64 " samples",
                          reader->dataset->path, position, first_sample, row.samples);
     request->first_sample = row.start_sample + first_sample;
     request->samples =

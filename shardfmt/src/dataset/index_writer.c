@@ -149,8 +149,8 @@ static spsh_status find_place(index_writer *w, const spsh_shard *shard, uint64_t
     if (!spsh__add_u64(p->record_begin[low], record, &wanted) ||
         wanted >= p->record_begin[number + 1])
         return SPSH_FAIL(err, SPSH_E_CORRUPT,
-                         "an utterance refers to record %" PRIu64 " of the unit, which has %" PRIu64
-                         " by then",
+                         "an utterance refers to record %" PRIu64 " of the unit, but only %" PRIu64
+                         " records precede it",
                          record, p->record_begin[number + 1] - p->record_begin[low]);
     while (high - low > 1) {
         uint32_t middle = low + (high - low) / 2;
@@ -209,7 +209,8 @@ static spsh_status translate(const index_writer *w, const spsh_shard *shard, sps
     if (number == SPSH_NONE_U32)
         return SPSH_OK;
     if (number >= spsh_shard_name_count(shard, kind))
-        return SPSH_FAIL(err, SPSH_E_CORRUPT, "name %u of kind %d, the shard has %" PRIu64, number,
+        return SPSH_FAIL(err, SPSH_E_CORRUPT,
+                         "name %u of kind %d does not exist: the shard has %" PRIu64, number,
                          (int)kind, spsh_shard_name_count(shard, kind));
     *ret_number = w->translation[kind][number];
     return SPSH_OK;
@@ -276,8 +277,8 @@ static spsh_status add_row(index_writer *w, const spsh_shard *shard, uint64_t nu
     uint64_t end = 0;
     if (!spsh__add_u64(row.start_sample, row.samples, &end) || end > w->place.samples)
         return SPSH_FAIL(err, SPSH_E_CORRUPT,
-                         "an utterance of %" PRIu64 " samples from %" PRIu64
-                         ", its record has %" PRIu64,
+                         "an utterance of %" PRIu64 " samples from sample %" PRIu64
+                         " exceeds its record, which has %" PRIu64,
                          row.samples, row.start_sample, w->place.samples);
     const uint32_t numbers[SPSH_NAME_KINDS] = {row.domain, row.split, row.speaker, row.language,
                                                row.document};
@@ -329,7 +330,8 @@ static spsh_status load_translation(index_writer *w, const spsh_shard *shard, sp
             if (rc != SPSH_OK)
                 return rc;
             if (!spsh__names_find(w->p->names[kind], name, &w->translation[kind][i]))
-                return SPSH_FAIL(err, SPSH_E_MISMATCH, "its names changed while it was read");
+                return SPSH_FAIL(err, SPSH_E_MISMATCH,
+                                 "the names of the shard changed during reading");
         }
     }
     return SPSH_OK;
@@ -426,7 +428,7 @@ static spsh_status check_last_id(const spsh__publish *p, const spsh__buffer *ids
         int shown = last_bytes - 4 < 200 ? (int)last_bytes - 4 : 200;
         return SPSH_FAIL(
             err, SPSH_E_SYNTAX,
-            "%s: two utterances have the id \"%.*s\": the second one is number %" PRIu64
+            "%s: two utterances have the id \"%.*s\"; the second one is number %" PRIu64
             " of unit %" PRIu64,
             p->opt.path, shown, (const char *)(ids->data + last + 4),
             position - p->utterance_begin[p->unit_begin[shard_of(p, position)]],

@@ -155,10 +155,10 @@ static spsh_status check_sections(const spsh__container *c, spsh_error *err)
     if (rc == SPSH_OK)
         rc = spsh__container_require_strings(c, SPSH__MANIFEST_SPLIT_ENDS, UINT64_MAX, err);
     if (rc == SPSH_OK && (shards > SPSH_SHARDS_MAX || overlays > SPSH_OVERLAYS_MAX))
-        rc = SPSH_FAIL(err, SPSH_E_LIMIT,
-                       "%s: %" PRIu64 " shards and %" PRIu64 " overlays, limits are %u and %u",
-                       spsh__container_path(c), shards, overlays, SPSH_SHARDS_MAX,
-                       SPSH_OVERLAYS_MAX);
+        rc = SPSH_FAIL(
+            err, SPSH_E_LIMIT,
+            "%s: %" PRIu64 " shards and %" PRIu64 " overlays exceed the limits, %u and %u",
+            spsh__container_path(c), shards, overlays, SPSH_SHARDS_MAX, SPSH_OVERLAYS_MAX);
     return rc;
 }
 
@@ -311,7 +311,7 @@ static spsh_status explain(const spsh_io *io, const spsh_allocator *allocator,
         return rc;
     size_t used = strlen(err->message);
     (void)snprintf(err->message + used, sizeof(err->message) - used,
-                   " (older generations are there: manifest-00000001.spsh to manifest-%08" PRIu64
+                   " (older generations exist: manifest-00000001.spsh to manifest-%08" PRIu64
                    ".spsh)",
                    newest);
     return rc;
@@ -379,7 +379,8 @@ spsh_status spsh__manifest_seal(const spsh__manifest *manifest, uint64_t shard,
     uint32_t unit = 0;
     memset(&seal, 0, sizeof(seal));
     if (shard >= manifest->info.shard_count)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "%s: shard %" PRIu64 ", the dataset has %" PRIu64,
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
+                         "%s: shard %" PRIu64 " does not exist: the dataset has %" PRIu64 " shards",
                          spsh__container_path(c), shard, manifest->info.shard_count);
     spsh_status rc = load_ref(c, SPSH__MANIFEST_SHARD_FILE_ID, shard, &ref, err);
     if (rc == SPSH_OK)
@@ -395,10 +396,10 @@ spsh_status spsh__manifest_seal(const spsh__manifest *manifest, uint64_t shard,
     if (rc != SPSH_OK)
         return rc;
     if (unit > UNIT_MAX || seal.number > NUMBER_MAX)
-        return SPSH_FAIL(err, SPSH_E_CORRUPT,
-                         "%s: shard %" PRIu64 " is number %u of unit %u, limits are %d and %d",
-                         spsh__container_path(c), shard, seal.number, unit, (int)NUMBER_MAX,
-                         (int)UNIT_MAX);
+        return SPSH_FAIL(
+            err, SPSH_E_CORRUPT,
+            "%s: shard %" PRIu64 " is number %u of unit %u, which exceeds the limits, %d and %d",
+            spsh__container_path(c), shard, seal.number, unit, (int)NUMBER_MAX, (int)UNIT_MAX);
     memcpy(seal.file_id, ref.file_id, 16);
     memcpy(seal.root_hash, ref.root_hash, 16);
     seal.file_bytes = ref.file_bytes;
@@ -438,11 +439,11 @@ spsh_status spsh__manifest_check_file(const spsh__manifest *manifest,
     if (memcmp(header->dataset_id, manifest->info.dataset_id, 16) != 0)
         what = "belongs to another dataset";
     else if (memcmp(header->file_id, expected->file_id, 16) != 0)
-        what = "file_id is not the one that the manifest states";
+        what = "the file_id differs from the manifest";
     else if (footer->file_bytes != expected->file_bytes)
-        what = "size is not the one that the manifest states";
+        what = "the size differs from the manifest";
     else if (memcmp(footer->root_hash, expected->root_hash, 16) != 0)
-        what = "root hash is not the one that the manifest states";
+        what = "the root hash differs from the manifest";
     if (what == NULL)
         return SPSH_OK;
     return SPSH_FAIL(err, SPSH_E_MISMATCH, "%s: %s (%" PRIu64 " bytes, expected %" PRIu64 ")", path,

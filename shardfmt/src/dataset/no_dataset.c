@@ -65,16 +65,17 @@ spsh_status spsh__no_dataset(const spsh_io *io, const spsh_allocator *allocator,
     if (read_head(io, dataset_path, head, &bytes)) {
         if (spsh__header_is_ours(head, bytes))
             return SPSH_FAIL(err, SPSH_E_NOT_FOUND,
-                             "%s: one file of a dataset; give the dataset's folder", dataset_path);
+                             "%s: a file inside a dataset; give the folder of the dataset instead",
+                             dataset_path);
         return SPSH_FAIL(err, SPSH_E_NOT_SPEECHSHARD,
-                         "%s: %s, not a dataset; pack makes a dataset of the folder or table that "
-                         "has it: speechshard pack FOLDER -o NAME.spsh",
+                         "%s: %s, not a dataset; make a dataset of the folder or table that has "
+                         "it: speechshard pack FOLDER -o NAME.spsh",
                          dataset_path, describe(spsh_audio_sniff(head, bytes, dataset_path)));
     }
     if (rc != SPSH_E_NOT_FOUND)
         return rc;
-    const char *what = "no manifest.spsh and no shards: not a dataset; pack makes a dataset of a "
-                       "corpus: speechshard pack FOLDER -o NAME.spsh";
+    const char *what = "no manifest.spsh and no shards: not a dataset; make a dataset of a corpus: "
+                       "speechshard pack FOLDER -o NAME.spsh";
     if (!spsh__dataset_has(io, allocator, dataset_path, "."))
         what = "no such directory";
     else if (spsh__dataset_has(io, allocator, dataset_path, "shards"))

@@ -35,7 +35,8 @@ spsh_status spsh__overlay_load(spsh__container *container, spsh__overlay *ret_ov
     uint64_t count = spsh__container_count(container, SPSH__OVERLAY_KEY);
     if (header->ordinal != SPSH_OVERLAY_SKIP && header->ordinal != SPSH_OVERLAY_TRANSCRIPT)
         return SPSH_FAIL_AT(err, SPSH_E_VERSION, 80,
-                            "%s: overlay of type %" PRIu64 ", unknown here",
+                            "%s: the overlay has type %" PRIu64
+                            ", which this version does not know",
                             spsh__container_path(container), header->ordinal);
     spsh_status rc = spsh__container_require(container, SPSH__OVERLAY_KEY, 16, UINT64_MAX, err);
     if (rc == SPSH_OK)
@@ -216,7 +217,7 @@ static spsh_status check_file_id(const spsh__overlay *overlay, const spsh_alloca
         return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "%s: file id", spsh__container_path(c));
     if (memcmp(file_id, header->file_id, 16) != 0)
         return SPSH_FAIL_AT(err, SPSH_E_CORRUPT, 16,
-                            "%s: header: file_id is not that of its content",
+                            "%s: header: the file_id does not match the content",
                             spsh__container_path(c));
     return SPSH_OK;
 }
@@ -271,11 +272,12 @@ static spsh_status check_entry(const spsh__overlay_edit *edit, uint64_t at, spsh
     const spsh_overlay_entry *entry = &edit->entries[at];
     if (entry->id.size_bytes == 0 || entry->id.size_bytes > SPSH_ID_BYTES_MAX)
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
-                         "overlay \"%s\": entry %" PRIu64 ": id of %zu bytes, 1 to %u are allowed",
+                         "overlay \"%s\": entry %" PRIu64
+                         ": the id has %zu bytes, expected 1 to %u",
                          edit->name, at, entry->id.size_bytes, SPSH_ID_BYTES_MAX);
     if (entry->value.size_bytes > SPSH_TEXT_BYTES_MAX)
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
-                         "overlay \"%s\": \"%.*s\": value of %zu bytes, at most %u are allowed",
+                         "overlay \"%s\": \"%.*s\": the value has %zu bytes, expected at most %u",
                          edit->name, entry->id.size_bytes < 200 ? (int)entry->id.size_bytes : 200,
                          (const char *)entry->id.data, entry->value.size_bytes,
                          SPSH_TEXT_BYTES_MAX);
@@ -332,7 +334,7 @@ static spsh_status key_entries(const spsh__overlay_edit *edit, keyed_entry *entr
         const spsh_bytes id = edit->entries[entries[i].entry].id;
         if (memcmp(entries[i - 1].key, entries[i].key, 16) == 0)
             return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
-                             "overlay \"%s\": the id \"%.*s\" is given twice", edit->name,
+                             "overlay \"%s\": the id \"%.*s\" appears twice", edit->name,
                              id.size_bytes < 200 ? (int)id.size_bytes : 200, (const char *)id.data);
     }
     *ret_value_bytes = value_bytes;
@@ -484,8 +486,8 @@ static spsh_status publish_file(const spsh__overlay_edit *edit, const spsh__mani
             return rc;
     }
     return SPSH_FAIL(err, SPSH_E_EXISTS,
-                     "%s: an older generation has an overlay \"%s\" with other content, and a "
-                     "number cannot be appended to the name; choose a shorter one",
+                     "%s: an older generation has an overlay \"%s\" with different content, and no "
+                     "number fits after the name; choose a shorter name",
                      edit->dataset_path, edit->name);
 }
 
@@ -510,9 +512,11 @@ static spsh_status open_for_edit(const spsh__overlay_edit *edit, spsh__manifest 
         return rc;
     uint64_t features = spsh__container_header(ret_manifest->container)->features_readonly;
     if (features != 0) {
-        rc = SPSH_FAIL_AT(err, SPSH_E_VERSION, 48,
-                          "%s: has features 0x%" PRIx64 ", without which it may only be read",
-                          edit->dataset_path, features);
+        rc = SPSH_FAIL_AT(
+            err, SPSH_E_VERSION, 48,
+            "%s: the dataset uses features 0x%" PRIx64
+            ", which this version does not know, so it can only be read; use a newer version",
+            edit->dataset_path, features);
         spsh__manifest_close(ret_manifest);
     }
     return rc;
@@ -576,11 +580,12 @@ static spsh_status add_locked(const spsh__overlay_edit *edit, const spsh__manife
                               spsh__overlay_entry_ref *list, uint64_t at, spsh_error *err)
 {
     if (at < manifest->info.overlay_count)
-        return SPSH_FAIL(err, SPSH_E_EXISTS, "%s: overlay \"%s\" is in force already",
+        return SPSH_FAIL(err, SPSH_E_EXISTS, "%s: overlay \"%s\" is already in force",
                          edit->dataset_path, edit->name);
     if (manifest->info.overlay_count >= SPSH_OVERLAYS_MAX)
-        return SPSH_FAIL(err, SPSH_E_LIMIT, "%s: %u overlays are in force", edit->dataset_path,
-                         SPSH_OVERLAYS_MAX);
+        return SPSH_FAIL(err, SPSH_E_LIMIT,
+                         "%s: %u overlays are in force, which is the limit; remove one first",
+                         edit->dataset_path, SPSH_OVERLAYS_MAX);
     return add_to_manifest(edit, manifest, list, err);
 }
 
@@ -639,11 +644,11 @@ spsh_status spsh__overlay_add(const spsh__overlay_edit *edit, spsh_error *err)
 {
     const spsh_bytes name = {(const uint8_t *)edit->name, strlen(edit->name)};
     if (edit->type != SPSH_OVERLAY_SKIP && edit->type != SPSH_OVERLAY_TRANSCRIPT)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "overlay of type %d", (int)edit->type);
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "unknown overlay type %d", (int)edit->type);
     if (spsh__overlay_given_name(name).size_bytes != name.size_bytes)
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
-                         "overlay \"%.200s\": a name does not end with \"..\" and a number: such "
-                         "names are for files of a name that is used again",
+                         "overlay \"%.200s\": a name must not end with \"..\" and a number; such "
+                         "names are reserved for names that are used again",
                          edit->name);
     return edit_locked(edit, add_locked, err);
 }

@@ -57,12 +57,12 @@ static spsh_status check_seal(const spsh__publish *p, uint64_t i, spsh_error *er
     const spsh_shard_seal *seal = &p->opt.seals[i];
     const spsh_shard_seal *before = i == 0 ? NULL : &p->opt.seals[i - 1];
     if (seal->unit > UNIT_MAX || seal->number > NUMBER_MAX)
-        return fail_seal(p, i, "unit or number is out of range", err);
+        return fail_seal(p, i, "the unit or the number is out of range", err);
     if (seal->record_count > SPSH_SHARD_RECORDS_MAX ||
         seal->utterance_count > SPSH_SHARD_UTTERANCES_MAX)
-        return fail_seal(p, i, "more records or utterances than a shard can hold", err);
+        return fail_seal(p, i, "it states more records or utterances than a shard can hold", err);
     if (before != NULL && before->unit > seal->unit)
-        return fail_seal(p, i, "units do not ascend", err);
+        return fail_seal(p, i, "the units do not ascend", err);
     uint32_t expected = before != NULL && before->unit == seal->unit ? before->number + 1 : 0;
     if (seal->number != expected)
         return fail_seal(p, i, "the shards of a unit are not numbered 0, 1, 2, ...", err);
@@ -108,9 +108,9 @@ static spsh_status load_shard(spsh__publish *p, uint64_t number, spsh_error *err
     if (spsh_shard_first_record(shard) != records_before ||
         spsh_shard_first_utterance(shard) != utterances_before) {
         rc = SPSH_FAIL_AT(err, SPSH_E_MISMATCH, 96,
-                          "%s: shard %u of unit %" PRIu64 ": begins at record %" PRIu64
-                          " and utterance %" PRIu64 " of the unit, expected %" PRIu64
-                          " and %" PRIu64,
+                          "%s: shard %u of unit %" PRIu64 " begins at record %" PRIu64
+                          " and utterance %" PRIu64 " of the unit, expected record %" PRIu64
+                          " and utterance %" PRIu64,
                           p->opt.path, p->opt.seals[number].number, p->opt.seals[number].unit,
                           spsh_shard_first_record(shard), spsh_shard_first_utterance(shard),
                           records_before, utterances_before);
@@ -324,7 +324,8 @@ static spsh_status choose_name(const spsh__publish *p, char name[40], spsh_error
         return rc;
     }
     if (memcmp(manifest.info.dataset_id, p->opt.dataset_id, 16) != 0)
-        rc = SPSH_FAIL(err, SPSH_E_EXISTS, "%s: another dataset is published here", p->opt.path);
+        rc = SPSH_FAIL(err, SPSH_E_EXISTS, "%s: the folder already has another dataset",
+                       p->opt.path);
     if (manifest.info.generation > 1)
         spsh__generation_name("manifest", 1, name);
     spsh__manifest_close(&manifest);
@@ -383,7 +384,7 @@ static spsh_status publish(spsh__publish *p, spsh_error *err)
         rc = open_parts(p, err);
     if (rc == SPSH_OK)
         rc = load_seals(p, err);
-    log_step(p, "publish: reading the shards' names");
+    log_step(p, "publish: reading the names of the shards");
     for (uint64_t i = 0; rc == SPSH_OK && i < p->opt.seal_count; i++) {
         rc = spsh__publish_progress(p, "names", i, p->opt.seal_count, err);
         if (rc == SPSH_OK)
@@ -452,7 +453,7 @@ spsh_status spsh_dataset_publish(const spsh_publish_options *options, spsh_datas
     if (p.opt.path == NULL || strlen(p.opt.path) > PATH_BYTES_MAX ||
         (p.opt.seals == NULL && p.opt.seal_count > 0) || p.opt.seal_count > SPSH_SHARDS_MAX ||
         p.opt.dedupe > SPSH_DEDUPE_PCM)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "publish: path, seals and dedupe are needed");
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "publish: path, seals, or dedupe is NULL");
     p.allocator = p.opt.allocator == NULL ? *spsh_allocator_default() : *p.opt.allocator;
     p.io = p.opt.io == NULL ? spsh_io_default() : p.opt.io;
     if (p.opt.memory_bytes == 0)

@@ -192,8 +192,8 @@ static spsh_status open_shard(const spsh__shard_cache *cache, uint64_t number,
     if (found->record_count != seal.record_count ||
         found->utterance_count != seal.utterance_count) {
         rc = SPSH_FAIL(err, SPSH_E_MISMATCH,
-                       "%s/%s: %" PRIu64 " records and %" PRIu64 " utterances, the manifest says "
-                       "%" PRIu64 " and %" PRIu64,
+                       "%s/%s: the shard has %" PRIu64 " records and %" PRIu64
+                       " utterances, but the manifest states %" PRIu64 " and %" PRIu64,
                        cache->options.dataset_path, name, found->record_count,
                        found->utterance_count, seal.record_count, seal.utterance_count);
         spsh_shard_close(shard);
@@ -237,7 +237,8 @@ spsh_status spsh__shard_cache_acquire(spsh__shard_cache *cache, uint64_t shard,
                                       const spsh_shard **ret_shard, spsh_error *err)
 {
     if (shard >= cache->options.shard_count)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "%s: shard %" PRIu64 ", there are %" PRIu64,
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
+                         "%s: shard %" PRIu64 " does not exist: there are %" PRIu64 " shards",
                          cache->options.dataset_path, shard, cache->options.shard_count);
     (void)pthread_mutex_lock(&cache->lock);
     const bool has_slots = cache->slots != NULL;

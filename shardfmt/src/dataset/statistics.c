@@ -95,12 +95,13 @@ static spsh_status check_identity(const spsh_statistics *s, const spsh_dataset *
         return rc;
     if (memcmp(header->file_id, file_id, 16) != 0 || header->ordinal != ordinal)
         return SPSH_FAIL(err, SPSH_E_MISMATCH,
-                         "%s: statistics of another dataset, or of other features", path);
+                         "%s: the statistics are of another dataset, or of different features",
+                         path);
     rc = spsh__container_require(s->container, TEXT, 1, strlen(text), err);
     if (rc == SPSH_OK)
         rc = spsh__container_elements(s->container, TEXT, 0, strlen(text), &found, err);
     if (rc == SPSH_OK && memcmp(found.data, text, found.size_bytes) != 0)
-        rc = SPSH_FAIL(err, SPSH_E_MISMATCH, "%s: of other features", path);
+        rc = SPSH_FAIL(err, SPSH_E_MISMATCH, "%s: the statistics are of different features", path);
     return rc;
 }
 
@@ -112,7 +113,8 @@ static spsh_status check_shape(spsh_statistics *s, spsh_error *err)
     if (rc == SPSH_OK)
         rc = spsh__container_u32(c, NUMBERS, 0, &version, err);
     if (rc == SPSH_OK && version != VERSION)
-        return SPSH_FAIL(err, SPSH_E_VERSION, "%s: statistics of version %u, known here: %d",
+        return SPSH_FAIL(err, SPSH_E_VERSION,
+                         "%s: statistics version %u, but this version reads %d",
                          spsh__container_path(c), version, VERSION);
     if (rc == SPSH_OK)
         rc = spsh__container_u32(c, NUMBERS, 1, &s->dim, err);
@@ -146,8 +148,8 @@ static spsh_status open_file(spsh_statistics *s, const spsh_dataset *dataset, co
                                   err);
     if (rc == SPSH_E_NOT_FOUND)
         rc = SPSH_FAIL(err, SPSH_E_NOT_FOUND,
-                       "%.200s has no statistics of these features: `speechshard featgen DATASET "
-                       "--stats --features TEXT` makes them",
+                       "%.200s has no statistics of these features; make them with `speechshard "
+                       "featgen DATASET --stats --features TEXT`",
                        spsh_dataset_path(dataset));
     spsh__free(&s->allocator, path);
     spsh__free(&s->allocator, directory);
@@ -224,8 +226,8 @@ static spsh_status find(const spsh_statistics *s, uint64_t group, uint64_t *ret_
         at = low + (high - low) / 2;
     }
     return SPSH_FAIL(err, SPSH_E_NOT_FOUND,
-                     "%s: no sums of %s: `speechshard featgen DATASET --stats --by speaker` makes "
-                     "them",
+                     "%s: it has no sums of %s; make them with `speechshard featgen DATASET "
+                     "--stats --by speaker`",
                      spsh__container_path(s->container),
                      group == SPSH_STATISTICS_DATASET ? "the dataset" : "that speaker");
 }

@@ -38,10 +38,11 @@ spsh_status spsh_table_file_publish(const spsh_table_file_content *content, cons
         .is_reserved = true,
     };
     if (!is_table_kind(kind))
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "%s: kind %u", content->name, kind);
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "%s: %u is not a kind of table file",
+                         content->name, kind);
     if (content->column_count > SPSH__COLUMNS_MAX)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "%s: %u columns, at most %d", content->name,
-                         content->column_count, SPSH__COLUMNS_MAX);
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "%s: %u columns exceed the limit, %d",
+                         content->name, content->column_count, SPSH__COLUMNS_MAX);
     memcpy(file.header.file_id, content->info.file_id, 16);
     memcpy(file.header.dataset_id, content->info.dataset_id, 16);
     for (uint32_t i = 0; i < content->column_count; i++)
@@ -74,7 +75,7 @@ spsh_status spsh_table_file_open_kind(const char *path, uint32_t kind, const sps
                                       spsh_error *err)
 {
     if (!is_table_kind(kind))
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "%s: kind %u", path, kind);
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "%s: %u is not a kind of table file", path, kind);
     if (allocator == NULL)
         allocator = spsh_allocator_default();
     spsh_table_file *file = (spsh_table_file *)spsh__new(allocator, 1, sizeof(*file));

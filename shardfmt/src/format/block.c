@@ -77,7 +77,7 @@ spsh_status spsh__block_header_decode(const uint8_t *header, uint64_t offset_byt
         bad = "reserved bytes are not 0";
     if (bad != NULL)
         return SPSH_FAIL_AT(err, SPSH_E_CORRUPT, offset_bytes,
-                            "%s: block header at %llu: wrong: %s", path, ULL(offset_bytes), bad);
+                            "%s: invalid block header at %llu: %s", path, ULL(offset_bytes), bad);
     *ret_block = block;
     return SPSH_OK;
 }

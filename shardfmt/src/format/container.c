@@ -97,10 +97,14 @@ static spsh_status check_header_fields(const uint8_t *page, const char *path, sp
     uint32_t version_major = spsh__load_u16le(page + 36);
     uint64_t refuse = spsh__load_u64le(page + 56);
     if (version_major != FORMAT_MAJOR)
-        return SPSH_FAIL_AT(err, SPSH_E_VERSION, 36, "%s: format version %u, this reader knows %d",
-                            path, version_major, FORMAT_MAJOR);
+        return SPSH_FAIL_AT(
+            err, SPSH_E_VERSION, 36,
+            "%s: format version %u, but this reader knows version %d; use a newer version", path,
+            version_major, FORMAT_MAJOR);
     if (refuse != 0)
-        return SPSH_FAIL_AT(err, SPSH_E_VERSION, 56, "%s: needs features 0x%llx, unknown here",
+        return SPSH_FAIL_AT(err, SPSH_E_VERSION, 56,
+                            "%s: the file needs features 0x%llx, which this version does not know; "
+                            "use a newer version",
                             path, ULL(refuse));
     if (kind < SPSH__KIND_SHARD || kind > SPSH__KIND_CHECKPOINT)
         return SPSH_FAIL_AT(err, SPSH_E_CORRUPT, 32, "%s: header: kind %u, expected 1 to 7", path,
@@ -221,7 +225,7 @@ static const char *find_bad_layout(const spsh__footer *f)
     if (f->page_table_offset + f->page_table_bytes + SPSH__FOOTERS_BYTES != f->file_bytes)
         return "the parts do not fill the file";
     if ((uint64_t)f->section_count * DIRECTORY_ENTRY_BYTES > f->section_area_bytes)
-        return "the section directory leaves the section area";
+        return "the section directory extends past the section area";
     return NULL;
 }
 
@@ -248,9 +252,10 @@ spsh_status spsh__footer_decode(const uint8_t *page, uint32_t copy, uint64_t fil
 {
     uint64_t offset = footer_offset(file_bytes, copy);
     if (memcmp(page + FOOTER_CHECKSUM_AT + 8, footer_magic, 8) != 0)
-        return SPSH_FAIL_AT(err, SPSH_E_TRUNCATED, offset,
-                            "%s: no footer copy %u at %llu: not sealed, cut off or damaged", path,
-                            copy, ULL(offset));
+        return SPSH_FAIL_AT(
+            err, SPSH_E_TRUNCATED, offset,
+            "%s: no footer copy %u at %llu: the file was not sealed, was cut off, or is damaged",
+            path, copy, ULL(offset));
     uint64_t expected = spsh__load_u64le(page + FOOTER_CHECKSUM_AT);
     uint64_t found = spsh__checksum(page, offset, page, FOOTER_CHECKSUM_AT);
     if (expected != found)
@@ -260,22 +265,23 @@ spsh_status spsh__footer_decode(const uint8_t *page, uint32_t copy, uint64_t fil
     spsh__footer footer;
     footer_load(page, &footer);
     if (footer.file_bytes > file_bytes)
-        return SPSH_FAIL_AT(err, SPSH_E_TRUNCATED, file_bytes,
-                            "%s: cut off: %llu bytes, the footer says %llu", path, ULL(file_bytes),
-                            ULL(footer.file_bytes));
+        return SPSH_FAIL_AT(
+            err, SPSH_E_TRUNCATED, file_bytes,
+            "%s: the file was cut off: it has %llu bytes, but the footer states %llu", path,
+            ULL(file_bytes), ULL(footer.file_bytes));
     if (footer.file_bytes < file_bytes)
         return SPSH_FAIL_AT(err, SPSH_E_CORRUPT, footer.file_bytes,
-                            "%s: %llu bytes, but the footer says %llu", path, ULL(file_bytes),
-                            ULL(footer.file_bytes));
+                            "%s: the file has %llu bytes, but the footer states %llu", path,
+                            ULL(file_bytes), ULL(footer.file_bytes));
     const char *bad = find_bad_layout(&footer);
     if (bad == NULL)
         bad = find_bad_count(&footer);
     if (bad == NULL && spsh__load_u32le(page + 120) != copy)
-        bad = "the copy number";
+        bad = "the copy number is wrong";
     if (bad == NULL && !spsh__all_zero(page + 124, FOOTER_CHECKSUM_AT - 124))
         bad = "reserved bytes are not 0";
     if (bad != NULL)
-        return SPSH_FAIL_AT(err, SPSH_E_CORRUPT, offset, "%s: footer copy %u at %llu: wrong: %s",
+        return SPSH_FAIL_AT(err, SPSH_E_CORRUPT, offset, "%s: invalid footer copy %u at %llu: %s",
                             path, copy, ULL(offset), bad);
     *ret_footer = footer;
     return SPSH_OK;
@@ -320,20 +326,20 @@ static spsh_status read_header(spsh__container *c, uint64_t file_bytes, uint32_t
     if (memcmp(page, header_magic, magic_bytes) != 0)
         return SPSH_FAIL_AT(err, SPSH_E_NOT_SPEECHSHARD, 0, "%s: not a speechshard file", c->path);
     if (file_bytes < SPSH__PAGE_BYTES + SPSH__FOOTERS_BYTES || file_bytes % SPSH__PAGE_BYTES != 0)
-        return SPSH_FAIL_AT(
-            err, SPSH_E_TRUNCATED, file_bytes,
-            "%s: %llu bytes: not sealed or cut off; files end on a multiple of 4096", c->path,
-            ULL(file_bytes));
+        return SPSH_FAIL_AT(err, SPSH_E_TRUNCATED, file_bytes,
+                            "%s: the file has %llu bytes, which is not a multiple of 4096: it was "
+                            "not sealed, or was cut off",
+                            c->path, ULL(file_bytes));
     if (file_bytes > SPSH_FILE_BYTES_MAX)
-        return SPSH_FAIL(err, SPSH_E_LIMIT, "%s: %llu bytes, limit is %llu", c->path,
-                         ULL(file_bytes), ULL(SPSH_FILE_BYTES_MAX));
+        return SPSH_FAIL(err, SPSH_E_LIMIT, "%s: the file has %llu bytes, but the limit is %llu",
+                         c->path, ULL(file_bytes), ULL(SPSH_FILE_BYTES_MAX));
     rc = spsh__header_decode(page, c->path, &c->header, err);
     if (rc != SPSH_OK)
         return rc;
     c->header_checksum = spsh__load_u64le(page + 8);
     if (kind != 0 && c->header.kind != kind)
-        return SPSH_FAIL_AT(err, SPSH_E_MISMATCH, 32, "%s: is a %s, expected a %s", c->path,
-                            kind_name(c->header.kind), kind_name(kind));
+        return SPSH_FAIL_AT(err, SPSH_E_MISMATCH, 32, "%s: the file is a %s, expected a %s",
+                            c->path, kind_name(c->header.kind), kind_name(kind));
     return SPSH_OK;
 }
 
@@ -360,7 +366,7 @@ static spsh_status read_footer(spsh__container *c, uint64_t file_bytes, uint8_t 
     }
     if (memcmp(c->footer.file_id, c->header.file_id, 16) != 0 || c->footer.kind != c->header.kind)
         return SPSH_FAIL_AT(err, SPSH_E_CORRUPT, file_bytes - SPSH__FOOTERS_BYTES,
-                            "%s: footer: file_id and kind are not the header's", c->path);
+                            "%s: footer: file_id and kind differ from the header", c->path);
     return SPSH_OK;
 }
 
@@ -377,7 +383,7 @@ static spsh_status map_sections(spsh__container *c, spsh_error *err)
     uint64_t from = f->section_area_offset & ~(uint64_t)(SPSH__SECTION_PAGE - 1);
     uint64_t size = f->page_table_offset + f->page_table_bytes - from;
     if (size > SIZE_MAX)
-        return SPSH_FAIL(err, SPSH_E_LIMIT, "%s: index does not fit in memory", c->path);
+        return SPSH_FAIL(err, SPSH_E_LIMIT, "%s: the index does not fit in memory", c->path);
     c->mapping = (uint8_t *)c->io->mmap_fn(c->io->user, c->fd, (size_t)size, from);
     if (c->mapping == NULL)
         return SPSH_FAIL_AT(err, SPSH_E_NO_MEMORY, from, "%s: cannot map %llu bytes at %llu",
@@ -502,9 +508,10 @@ static spsh_status load_section(spsh__container *c, uint32_t n, uint64_t *next, 
     if (width == 0 || width > 16 || (width & (width - 1)) != 0)
         return fail_section(c, n, "element_bytes is not 1, 2, 4, 8 or 16", err);
     if (s->offset_bytes != *next || *next > area_end)
-        return fail_section(c, n, "the section is not where its predecessor ends", err);
+        return fail_section(c, n, "the section does not begin where the section before it ends",
+                            err);
     if (s->count > (area_end - *next) / width)
-        return fail_section(c, n, "the section leaves the section area", err);
+        return fail_section(c, n, "the section extends past the section area", err);
     if (!spsh__all_zero(entry + 24, 16))
         return fail_section(c, n, "reserved bytes are not 0", err);
     *next += s->count * width;
@@ -534,8 +541,8 @@ static spsh_status load_directory(spsh__container *c, spsh_error *err)
     }
     if (spsh__align_up(next, SPSH__PAGE_BYTES) != c->footer.page_table_offset)
         return SPSH_FAIL_AT(err, SPSH_E_CORRUPT, next,
-                            "%s: sections end at %llu, the page table begins at %llu", c->path,
-                            ULL(next), ULL(c->footer.page_table_offset));
+                            "%s: the sections end at %llu, but the page table begins at %llu",
+                            c->path, ULL(next), ULL(c->footer.page_table_offset));
     return SPSH_OK;
 }
 
@@ -548,9 +555,9 @@ static spsh_status check_root(const spsh__container *c, spsh_error *err)
     spsh_status rc = spsh__root_hash(c->header_checksum, NULL, 0, c->footer.page_table_checksum,
                                      &c->allocator, hash, err);
     if (rc == SPSH_OK && memcmp(hash, c->footer.root_hash, 16) != 0)
-        rc =
-            SPSH_FAIL_AT(err, SPSH_E_CORRUPT, c->footer.file_bytes - SPSH__FOOTERS_BYTES,
-                         "%s: footer: the root hash is not that of header and page table", c->path);
+        rc = SPSH_FAIL_AT(err, SPSH_E_CORRUPT, c->footer.file_bytes - SPSH__FOOTERS_BYTES,
+                          "%s: footer: the root hash does not match the header and the page table",
+                          c->path);
     return rc;
 }
 
@@ -722,9 +729,10 @@ spsh_status spsh__container_elements(const spsh__container *container, uint32_t 
     const section_place *section = find_section(container, id);
     uint64_t have = section == NULL ? 0 : section->count;
     if (first > have || count > have - first)
-        return SPSH_FAIL(err, SPSH_E_CORRUPT,
-                         "%s: section %u: elements %llu and %llu more, it has %llu",
-                         container->path, id, ULL(first), ULL(count), ULL(have));
+        return SPSH_FAIL(
+            err, SPSH_E_CORRUPT,
+            "%s: section %u: elements from %llu, %llu of them, are out of range: it has %llu",
+            container->path, id, ULL(first), ULL(count), ULL(have));
     if (count == 0) {
         *ret_elements = (spsh_bytes){container->area, 0};
         return SPSH_OK;

@@ -59,13 +59,13 @@ static spsh_bytes get_string(const spsh_utterance *u, unsigned column)
 const char *spsh__metadata_find_bad_field(const spsh_utterance *u)
 {
     if (u->id.size_bytes == 0 || u->id.size_bytes > SPSH_ID_BYTES_MAX)
-        return "id has no or more than 4096 bytes";
+        return "the id is empty or longer than 4096 bytes";
     if ((u->flags & ~SPSH_UTTERANCE_HAS_TEXT) != 0)
         return "flags";
     if ((u->flags & SPSH_UTTERANCE_HAS_TEXT) == 0 && u->text.size_bytes != 0)
-        return "text without its flag";
+        return "text is given without its flag";
     if (u->start_sample + u->samples < u->samples)
-        return "start_sample + samples";
+        return "start_sample + samples overflows";
     for (unsigned c = 0; c < COLUMNS; c++) {
         if (columns[c].width != 0)
             continue;
@@ -83,13 +83,14 @@ spsh_status spsh__utterance_check_fields(const spsh_utterance *utterance, spsh_e
     for (unsigned c = 1; c < COLUMNS; c++) {
         size_t size = columns[c].width == 0 ? get_string(utterance, c).size_bytes : 0;
         if (size > columns[c].size_max)
-            return SPSH_FAIL(err, SPSH_E_LIMIT, "utterance \"%.*s\": %s has %zu bytes, limit is %u",
-                             id_bytes, id, columns[c].name, size, columns[c].size_max);
+            return SPSH_FAIL(err, SPSH_E_LIMIT,
+                             "utterance \"%.*s\": %s has %zu bytes, but the limit is %u", id_bytes,
+                             id, columns[c].name, size, columns[c].size_max);
     }
     const char *bad = spsh__metadata_find_bad_field(utterance);
     if (bad != NULL)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "utterance \"%.*s\": wrong or not UTF-8: %s",
-                         id_bytes, id, bad);
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
+                         "utterance \"%.*s\": invalid value or not UTF-8: %s", id_bytes, id, bad);
     return SPSH_OK;
 }
 
@@ -195,7 +196,7 @@ spsh_status spsh__metadata_builder_encode(spsh__metadata_builder *builder, uint8
                                           spsh_error *err)
 {
     if (spsh__metadata_builder_bound(builder) > capacity_bytes)
-        return SPSH_FAIL(err, SPSH_E_LIMIT, "metadata of %llu bytes, room for %zu",
+        return SPSH_FAIL(err, SPSH_E_LIMIT, "the metadata needs %llu bytes, but the buffer has %zu",
                          ULL(builder->raw_bytes), capacity_bytes);
     uint32_t stored_columns = 0;
     for (unsigned c = 0; c < COLUMNS; c++)
@@ -291,16 +292,16 @@ static const char *find_bad_place(const uint8_t *block, uint64_t used_bytes,
 {
     uint64_t at = spsh__align_up(*end, COLUMN_ALIGNMENT);
     if (entry->at != at || at > used_bytes)
-        return "column is not where its predecessor ends";
+        return "a column does not begin where the column before it ends";
     if (!spsh__all_zero(block + *end, (size_t)(at - *end)))
-        return "gap between columns is not 0";
+        return "the gap between columns is not 0";
     if (entry->stored_bytes > used_bytes - at)
-        return "column leaves the block";
+        return "a column extends past the end of the block";
     if (entry->raw_bytes > RAW_BYTES_MAX ||
         entry->raw_bytes > entry->stored_bytes * RAW_RATIO_MAX + 64)
         return "raw_bytes is too large";
     if (entry->encoding == 0 && entry->stored_bytes != entry->raw_bytes)
-        return "raw column with two sizes";
+        return "a raw column has two different sizes";
     *end = at + entry->stored_bytes;
     return NULL;
 }
@@ -312,9 +313,9 @@ static const char *find_bad_size(const column_entry *entry, uint32_t count)
     if (entry->encoding > 1)
         return "encoding";
     if (width != 0 && entry->raw_bytes != (uint64_t)count * width)
-        return "raw_bytes of a fixed-width column";
+        return "raw_bytes of a fixed-width column is wrong";
     if (width == 0 && entry->raw_bytes < (uint64_t)count * 4)
-        return "raw_bytes of a string column";
+        return "raw_bytes of a string column is wrong";
     return NULL;
 }
 
@@ -326,10 +327,10 @@ static const char *load_directory(spsh__metadata *m, const uint8_t *block, uint6
     uint32_t last_id = 0;
     size_t data_bytes = 0;
     if (column_count > COLUMNS_MAX || spsh__load_u32le(block + 68) != 0)
-        return "column_count or reserved bytes";
+        return "column_count or the reserved bytes are wrong";
     uint64_t end = DIRECTORY_AT + (uint64_t)column_count * DIRECTORY_ENTRY_BYTES;
     if (end > used_bytes)
-        return "the column directory leaves the block";
+        return "the column directory extends past the end of the block";
     for (uint32_t n = 0; n < column_count; n++) {
         column_entry entry = load_entry(block, n);
         const char *bad = find_bad_place(block, used_bytes, &entry, &end);
@@ -383,7 +384,7 @@ static const char *load_columns(spsh__metadata *m, const uint8_t *block, uint32_
             int got = LZ4_decompress_safe((const char *)from, (char *)to, (int)entry.stored_bytes,
                                           (int)entry.raw_bytes);
             if (got < 0 || (uint64_t)got != entry.raw_bytes)
-                return "LZ4 block does not decompress to raw_bytes";
+                return "an LZ4 block does not decompress to raw_bytes";
         }
         if (columns[entry.id - 1].width == 0 && !sum_lengths(to, entry.raw_bytes, count))
             return "string lengths do not fill the column";
@@ -415,7 +416,7 @@ spsh_status spsh__metadata_unpack(spsh__metadata *metadata, const uint8_t *block
     }
     if (bad != NULL)
         return SPSH_FAIL_AT(err, SPSH_E_CORRUPT, offset_bytes,
-                            "%s: metadata block at %llu: wrong: %s", path, ULL(offset_bytes), bad);
+                            "%s: invalid metadata block at %llu: %s", path, ULL(offset_bytes), bad);
     metadata->rows = count;
     return SPSH_OK;
 }
@@ -432,8 +433,8 @@ spsh_status spsh__metadata_load(spsh__metadata *metadata, const uint8_t *block, 
         const char *bad = spsh__metadata_find_bad_field(&utterance);
         if (bad != NULL)
             rc = SPSH_FAIL_AT(err, SPSH_E_CORRUPT, offset_bytes,
-                              "%s: metadata block at %llu: row %u: wrong or not UTF-8: %s", path,
-                              ULL(offset_bytes), row, bad);
+                              "%s: metadata block at %llu: row %u: invalid value or not UTF-8: %s",
+                              path, ULL(offset_bytes), row, bad);
     }
     if (rc != SPSH_OK)
         metadata->rows = 0;

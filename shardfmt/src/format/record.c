@@ -62,7 +62,8 @@ spsh_status spsh__record_check_audio(const spsh_record *record, const spsh_audio
         audio->format == record->format)
         return SPSH_OK;
     return SPSH_FAIL(err, SPSH_E_AUDIO,
-                     "decodes to %u Hz, %u channels, format %d; the shard says %u Hz, %u, %d",
+                     "decodes to %u Hz, %u channels, format %d, but the shard states %u Hz, %u "
+                     "channels, format %d",
                      audio->sample_rate_hz, audio->channels, (int)audio->format,
                      record->sample_rate_hz, record->channels, (int)record->format);
 }
@@ -73,7 +74,7 @@ static const char *find_bad_field(const spsh_record *r)
     if (r->id.size_bytes == 0 || r->id.size_bytes > SPSH_ID_BYTES_MAX)
         return "id_bytes";
     if (!spsh__utf8_valid(r->id))
-        return "id is not UTF-8";
+        return "the id is not valid UTF-8";
     return spsh__record_find_bad(r);
 }
 
@@ -116,20 +117,23 @@ spsh_status spsh__record_check_fields(const spsh_record *record, spsh__record_si
     if (bad == NULL && record->seek_point_count != 0 && record->seek_points == NULL)
         bad = "seek_points";
     if (bad != NULL)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "record \"%.*s\": wrong: %s",
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "invalid record \"%.*s\": %s",
                          (int)(record->id.size_bytes > 200 ? 200 : record->id.size_bytes),
                          (const char *)record->id.data, bad);
     spsh_seek_point before = {0, 0};
     for (uint64_t n = 0; n < record->seek_point_count; n++) {
         if (is_bad_seek_point(record, n, record->seek_points[n], before))
-            return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
-                             "record: seek point %llu does not ascend inside the record", ULL(n));
+            return SPSH_FAIL(
+                err, SPSH_E_INVALID_ARG,
+                "record: seek point %llu is not after the one before it and inside the record",
+                ULL(n));
         before = record->seek_points[n];
     }
     if (!find_size(record, ret_size))
-        return SPSH_FAIL(err, SPSH_E_LIMIT,
-                         "record: %llu payload bytes, %llu seek points: more than a record holds",
-                         ULL(record->payload_bytes), ULL(record->seek_point_count));
+        return SPSH_FAIL(
+            err, SPSH_E_LIMIT,
+            "record: %llu payload bytes and %llu seek points exceed the limits of a record",
+            ULL(record->payload_bytes), ULL(record->seek_point_count));
     return SPSH_OK;
 }
 
@@ -187,12 +191,13 @@ spsh_status spsh__record_head_size(const uint8_t *start, uint64_t offset_bytes, 
 {
     uint32_t head_bytes = spsh__load_u32le(start + 12);
     if (memcmp(start + 8, record_magic, 4) != 0)
-        return SPSH_FAIL_AT(err, SPSH_E_CORRUPT, offset_bytes, "%s: no record at %llu: wrong magic",
-                            path, ULL(offset_bytes));
+        return SPSH_FAIL_AT(err, SPSH_E_CORRUPT, offset_bytes,
+                            "%s: no record begins at %llu: the magic is wrong", path,
+                            ULL(offset_bytes));
     if (head_bytes <= SPSH__RECORD_FIXED_BYTES || head_bytes > SPSH__RECORD_HEAD_MAX ||
         head_bytes % SPSH__RECORD_ALIGNMENT != 0)
         return SPSH_FAIL_AT(err, SPSH_E_CORRUPT, offset_bytes + 12,
-                            "%s: record at %llu: head_bytes %u is not possible", path,
+                            "%s: record at %llu: head_bytes is %u, which is impossible", path,
                             ULL(offset_bytes), head_bytes);
     *ret_head_bytes = head_bytes;
     return SPSH_OK;
@@ -258,8 +263,8 @@ spsh_status spsh__record_head_decode(const uint8_t file_id[16], uint64_t offset_
         return rc;
     if (data.size_bytes < h.head_bytes)
         return SPSH_FAIL_AT(err, SPSH_E_TRUNCATED, offset_bytes,
-                            "%s: record at %llu: head of %u bytes, %zu are there", path,
-                            ULL(offset_bytes), h.head_bytes, data.size_bytes);
+                            "%s: record at %llu: the header has %u bytes, but only %zu remain",
+                            path, ULL(offset_bytes), h.head_bytes, data.size_bytes);
     uint64_t expected = spsh__load_u64le(data.data);
     uint64_t found = spsh__checksum(file_id, offset_bytes, data.data + 8, h.head_bytes - 8);
     if (expected != found)
@@ -284,7 +289,7 @@ spsh_status spsh__record_head_decode(const uint8_t file_id[16], uint64_t offset_
     if (bad == NULL)
         bad = find_bad_part(data.data, &h);
     if (bad != NULL)
-        return SPSH_FAIL_AT(err, SPSH_E_CORRUPT, offset_bytes, "%s: record at %llu: wrong: %s",
+        return SPSH_FAIL_AT(err, SPSH_E_CORRUPT, offset_bytes, "%s: invalid record at %llu: %s",
                             path, ULL(offset_bytes), bad);
     h.record_bytes = size.record_bytes;
     *ret_head = h;
@@ -344,8 +349,8 @@ spsh_status spsh_record_check(const uint8_t file_id[16], uint64_t offset_bytes, 
         return rc;
     if (head.record_bytes > size_bytes)
         return SPSH_FAIL_AT(err, SPSH_E_TRUNCATED, offset_bytes,
-                            "record at %llu: %llu bytes, %zu are there", ULL(offset_bytes),
-                            ULL(head.record_bytes), size_bytes);
+                            "record at %llu: it has %llu bytes, but only %zu remain",
+                            ULL(offset_bytes), ULL(head.record_bytes), size_bytes);
     const uint8_t *payload = data + head.head_bytes;
     for (uint32_t page = 0; page < head.page_count && rc == SPSH_OK; page++)
         rc = spsh__record_page_check(file_id, offset_bytes, &head, page,

@@ -35,7 +35,7 @@ static spsh_status fail_disagree(const char *path, uint64_t record, uint64_t off
                                  spsh_error *err)
 {
     return SPSH_FAIL_AT(err, SPSH_E_CORRUPT, offset_bytes,
-                        "%s: record %llu at %llu: index and record head do not agree", path,
+                        "%s: record %llu at %llu: the index and the record header differ", path,
                         ULL(record), ULL(offset_bytes));
 }
 
@@ -146,9 +146,10 @@ spsh_status spsh_record_reader_read(spsh_record_reader *reader, uint64_t offset_
     uint64_t payload_bytes = reader->head.record.payload_bytes;
     uint8_t *to = (uint8_t *)dst;
     if (offset_bytes > payload_bytes || size_bytes > payload_bytes - offset_bytes)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
-                         "payload bytes %llu and %zu more, the record has %llu", ULL(offset_bytes),
-                         size_bytes, ULL(payload_bytes));
+        return SPSH_FAIL(
+            err, SPSH_E_INVALID_ARG,
+            "payload bytes from %llu, %zu of them, are out of range: the record has %llu",
+            ULL(offset_bytes), size_bytes, ULL(payload_bytes));
     while (size_bytes > 0) {
         uint32_t page = (uint32_t)(offset_bytes / SPSH__PAYLOAD_PAGE);
         size_t inside = (size_t)(offset_bytes % SPSH__PAYLOAD_PAGE);

@@ -66,7 +66,7 @@ static spsh_status check_sections(const spsh__section *sections, uint32_t count,
         bool ascends = n == 0 || sections[n].id > sections[n - 1].id;
         if (!ascends || width == 0 || width > 16 || (width & (width - 1)) != 0)
             return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
-                             "section %u: ids must ascend, widths be 1, 2, 4, 8 or 16",
+                             "section %u: ids must ascend, and widths must be 1, 2, 4, 8, or 16",
                              sections[n].id);
         if (sections[n].count > (UINT64_C(1) << 44) / width)
             return SPSH_FAIL(err, SPSH_E_LIMIT, "section %u: %llu elements", sections[n].id,
@@ -183,7 +183,7 @@ spsh_status spsh__section_append(spsh__section_writer *writer, uint32_t id, cons
     column *c = find_column(writer, id);
     if (c == NULL || count > (c->end - c->next) / c->section.element_bytes)
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
-                         "section %u: %llu elements are more than were announced", id, ULL(count));
+                         "section %u: %llu elements exceed the announced number", id, ULL(count));
     const uint8_t *from = (const uint8_t *)elements;
     uint64_t left = count * c->section.element_bytes;
     while (left > 0) {
@@ -211,7 +211,7 @@ static spsh_status finish_area(spsh__section_writer *w, spsh_error *err)
     for (uint32_t n = 0; n < w->column_count; n++) {
         if (w->columns[n].next != w->columns[n].end)
             return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
-                             "section %u: fewer elements than were announced",
+                             "section %u: fewer elements were written than announced",
                              w->columns[n].section.id);
         if (w->columns[n].end != w->columns[n].begin)
             end = w->columns[n].end;

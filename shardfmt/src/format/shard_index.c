@@ -192,7 +192,7 @@ spsh_status spsh__shard_index_add_record(spsh__shard_index *index, uint64_t offs
 {
     uint8_t row[RECORD_BYTES];
     if (spsh__shard_index_records(index) >= SPSH_SHARD_RECORDS_MAX)
-        return SPSH_FAIL(err, SPSH_E_LIMIT, "more than 2^31 records in a shard");
+        return SPSH_FAIL(err, SPSH_E_LIMIT, "a shard cannot hold more than 2^31 records");
     spsh__store_u64le(row, offset_bytes);
     spsh__store_u32le(row + 8, head_bytes);
     spsh__store_u64le(row + 12, record->payload_bytes);
@@ -229,7 +229,7 @@ spsh_status spsh__shard_index_add_row(spsh__shard_index *index, const spsh_utter
                                           u->document};
     spsh_status rc = SPSH_OK;
     if (spsh__shard_index_rows(index) >= SPSH_SHARD_UTTERANCES_MAX)
-        return SPSH_FAIL(err, SPSH_E_LIMIT, "more than 2^31 utterances in a shard");
+        return SPSH_FAIL(err, SPSH_E_LIMIT, "a shard cannot hold more than 2^31 utterances");
     spsh__store_u64le(row, spsh__hash64(u->id.data, u->id.size_bytes));
     spsh__store_u64le(row + 8, u->record);
     spsh__store_u64le(row + 16, u->start_sample);

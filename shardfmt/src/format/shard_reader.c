@@ -76,12 +76,13 @@ static spsh_status check_expected(const spsh_shard *s, const spsh_shard_seal *wa
     if (memcmp(want->file_id, s->seal.file_id, 16) != 0)
         return SPSH_FAIL_AT(
             err, SPSH_E_MISMATCH, 16,
-            "%s: its file_id is not the expected one: it belongs to another dataset", path);
+            "%s: the file_id differs from the expected one: the file belongs to another dataset",
+            path);
     if (want->file_bytes != s->seal.file_bytes ||
         memcmp(want->root_hash, s->seal.root_hash, 16) != 0)
         return SPSH_FAIL(err, SPSH_E_MISMATCH,
-                         "%s: size or root hash is not the expected one (%llu bytes, expected "
-                         "%llu): it was written by another run",
+                         "%s: the size or the root hash differs from the expected one (%llu bytes, "
+                         "expected %llu): another run wrote the file",
                          path, ULL(s->seal.file_bytes), ULL(want->file_bytes));
     return SPSH_OK;
 }
@@ -95,11 +96,13 @@ static spsh_status check_identity(spsh_shard *s, spsh_error *err)
     spsh__shard_file_id(header->dataset_id, header->ordinal, header->sub_ordinal, file_id);
     if (memcmp(file_id, header->file_id, 16) != 0)
         return SPSH_FAIL_AT(err, SPSH_E_CORRUPT, 16,
-                            "%s: header: file_id is not that of dataset, unit and number", path);
+                            "%s: header: the file_id does not match dataset, unit, and number",
+                            path);
     if (footer->record_count > SPSH_SHARD_RECORDS_MAX ||
         footer->utterance_count > SPSH_SHARD_UTTERANCES_MAX)
-        return SPSH_FAIL(err, SPSH_E_LIMIT, "%s: %llu records, %llu utterances: the limit is 2^31",
-                         path, ULL(footer->record_count), ULL(footer->utterance_count));
+        return SPSH_FAIL(err, SPSH_E_LIMIT,
+                         "%s: %llu records and %llu utterances exceed the limit of 2^31", path,
+                         ULL(footer->record_count), ULL(footer->utterance_count));
     memcpy(s->seal.file_id, footer->file_id, 16);
     memcpy(s->seal.root_hash, footer->root_hash, 16);
     s->seal.file_bytes = footer->file_bytes;
@@ -248,14 +251,15 @@ spsh_status spsh_shard_record(const spsh_shard *shard, uint64_t record, spsh_rec
     spsh_record_place place = {0, 0, 0, 0};
     const char *path = spsh__container_path(shard->container);
     if (record >= shard->seal.record_count)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "%s: record %llu, the shard has %llu", path,
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
+                         "%s: record %llu does not exist: the shard has %llu records", path,
                          ULL(record), ULL(shard->seal.record_count));
     spsh_status rc = load_record(shard, record, &r, &place, err);
     if (rc != SPSH_OK)
         return rc;
     const char *bad = find_bad_place(shard, &r, &place);
     if (bad != NULL)
-        return SPSH_FAIL(err, SPSH_E_CORRUPT, "%s: index: record %llu: wrong: %s", path,
+        return SPSH_FAIL(err, SPSH_E_CORRUPT, "%s: index: invalid record %llu: %s", path,
                          ULL(record), bad);
     *ret_record = r;
     *ret_place = place;
@@ -310,7 +314,7 @@ static spsh_status find_bad_row(const spsh_shard *s, const spsh_shard_row *row,
             return rc;
     }
     if (row->start_sample > samples || row->samples > samples - row->start_sample)
-        *ret_bad = "the segment leaves its record";
+        *ret_bad = "the segment extends past the end of its record";
     return SPSH_OK;
 }
 
@@ -321,15 +325,16 @@ spsh_status spsh_shard_row_get(const spsh_shard *shard, uint64_t row, spsh_shard
     const char *bad = NULL;
     const char *path = spsh__container_path(shard->container);
     if (row >= shard->seal.utterance_count)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "%s: row %llu, the shard has %llu", path,
-                         ULL(row), ULL(shard->seal.utterance_count));
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
+                         "%s: row %llu does not exist: the shard has %llu rows", path, ULL(row),
+                         ULL(shard->seal.utterance_count));
     spsh_status rc = load_row(shard, row, &r, err);
     if (rc == SPSH_OK)
         rc = find_bad_row(shard, &r, &bad, err);
     if (rc != SPSH_OK)
         return rc;
     if (bad != NULL)
-        return SPSH_FAIL(err, SPSH_E_CORRUPT, "%s: index: row %llu: wrong: %s", path, ULL(row),
+        return SPSH_FAIL(err, SPSH_E_CORRUPT, "%s: index: invalid row %llu: %s", path, ULL(row),
                          bad);
     *ret_row = r;
     return SPSH_OK;
@@ -339,7 +344,7 @@ spsh_status spsh_shard_name(const spsh_shard *shard, spsh_name_kind kind, uint32
                             spsh_bytes *ret_name, spsh_error *err)
 {
     if ((uint32_t)kind >= SPSH_NAME_KINDS || number >= shard->name_counts[kind])
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "%s: no name %u of kind %u",
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "%s: name %u of kind %u does not exist",
                          spsh__container_path(shard->container), number, (uint32_t)kind);
     return spsh__container_string(shard->container, SPSH__SHARD_NAMES + 2 * (uint32_t)kind, number,
                                   ret_name, err);
@@ -441,8 +446,8 @@ static spsh_status read_block(spsh_metadata_reader *reader, uint64_t offset, sps
         rc = spsh_io_read_exact(s->io, fd, reader->block.data, size, offset, path, err);
     /* The header once more: the file may have changed between the two reads. */
     if (rc == SPSH_OK && memcmp(reader->block.data, header, sizeof(header)) != 0)
-        rc = SPSH_FAIL_AT(err, SPSH_E_CORRUPT, offset, "%s: block header at %llu changes", path,
-                          ULL(offset));
+        rc = SPSH_FAIL_AT(err, SPSH_E_CORRUPT, offset,
+                          "%s: the block header at %llu changed during reading", path, ULL(offset));
     if (rc == SPSH_OK)
         rc = spsh__block_check(s->seal.file_id, offset, reader->block.data, ret_block, path, err);
     return rc;
@@ -466,11 +471,11 @@ static spsh_status load_block(spsh_metadata_reader *reader, uint64_t row, spsh_e
     if (rc != SPSH_OK)
         return rc;
     if (block.first != first || block.count != end - first)
-        return SPSH_FAIL_AT(
-            err, SPSH_E_CORRUPT, offset,
-            "%s: metadata block at %llu: rows %llu and %u more, the index says %llu "
-            "and %llu",
-            path, ULL(offset), ULL(block.first), block.count, ULL(first), ULL(end - first));
+        return SPSH_FAIL_AT(err, SPSH_E_CORRUPT, offset,
+                            "%s: metadata block at %llu: it has rows from %llu, %u of them, but "
+                            "the index states rows from %llu, %llu of them",
+                            path, ULL(offset), ULL(block.first), block.count, ULL(first),
+                            ULL(end - first));
     rc = spsh__metadata_unpack(reader->metadata, reader->block.data, block.used_bytes, block.count,
                                offset, path, err);
     if (rc != SPSH_OK)
@@ -486,9 +491,9 @@ spsh_status spsh__metadata_reader_row(spsh_metadata_reader *reader, uint64_t row
     const spsh_shard *s = reader->shard;
     spsh_utterance u;
     if (row >= s->seal.utterance_count)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "%s: row %llu, there are %llu",
-                         spsh__container_path(s->container), ULL(row),
-                         ULL(s->seal.utterance_count));
+        return SPSH_FAIL(
+            err, SPSH_E_INVALID_ARG, "%s: row %llu does not exist: there are %llu rows",
+            spsh__container_path(s->container), ULL(row), ULL(s->seal.utterance_count));
     if (row < reader->first_row || row >= reader->end_row) {
         spsh_status rc = load_block(reader, row, err);
         if (rc != SPSH_OK)
@@ -497,7 +502,7 @@ spsh_status spsh__metadata_reader_row(spsh_metadata_reader *reader, uint64_t row
     spsh__metadata_row(reader->metadata, (uint32_t)(row - reader->first_row), &u);
     const char *bad = spsh__metadata_find_bad_field(&u);
     if (bad != NULL)
-        return SPSH_FAIL(err, SPSH_E_CORRUPT, "%s: row %llu: wrong or not UTF-8: %s",
+        return SPSH_FAIL(err, SPSH_E_CORRUPT, "%s: row %llu: invalid value or not UTF-8: %s",
                          spsh__container_path(s->container), ULL(row), bad);
     *ret_utterance = u;
     return SPSH_OK;
@@ -517,7 +522,7 @@ spsh_status spsh_metadata_reader_get(spsh_metadata_reader *reader, uint64_t row,
         u.samples != index.samples || u.flags != index.flags ||
         u.text.size_bytes != index.text_bytes ||
         spsh__hash64(u.id.data, u.id.size_bytes) != index.id_hash)
-        return SPSH_FAIL(err, SPSH_E_CORRUPT, "%s: row %llu: index and metadata do not agree",
+        return SPSH_FAIL(err, SPSH_E_CORRUPT, "%s: row %llu: the index and the metadata differ",
                          spsh__container_path(reader->shard->container), ULL(row));
     *ret_utterance = u;
     return SPSH_OK;

@@ -50,8 +50,8 @@ static spsh_status check_options(const spsh_shard_writer_options *options, spsh_
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "shard: directory is NULL");
     if (options->unit > UNIT_MAX || options->number > NUMBER_MAX)
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
-                         "shard: unit %llu, number %u: the most are %d and %d", ULL(options->unit),
-                         options->number, UNIT_MAX, NUMBER_MAX);
+                         "shard: unit %llu and number %u exceed the limits, %d and %d",
+                         ULL(options->unit), options->number, UNIT_MAX, NUMBER_MAX);
     if (options->first_record > UINT64_MAX / 2 || options->first_utterance > UINT64_MAX / 2)
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
                          "shard: first_record or first_utterance is too large");
@@ -266,7 +266,7 @@ static spsh_status check_alive(const spsh_shard_writer *w, spsh_error *err)
 {
     if (w->dead)
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
-                         "shard writer: nothing can follow a failure or the seal");
+                         "shard writer: no call is possible after a failure or after the seal");
     return SPSH_OK;
 }
 
@@ -283,7 +283,7 @@ spsh_status spsh_shard_writer_add_record(spsh_shard_writer *writer, const spsh_r
     if (number >= SPSH_SHARD_RECORDS_MAX ||
         spsh_shard_writer_size(writer) + size.record_bytes + SPSH_BLOCK_BYTES_MAX >
             SPSH_FILE_BYTES_MAX)
-        return SPSH_FAIL(err, SPSH_E_LIMIT, "shard of %llu records is full", ULL(number));
+        return SPSH_FAIL(err, SPSH_E_LIMIT, "the shard is full: it has %llu records", ULL(number));
     spsh_record stored = *record;
     if (SPSH__BLOCK_HEADER_BYTES + size.record_bytes > SPSH_BLOCK_BYTES_MAX)
         rc = add_oversize(writer, &size, &stored, payload, err);
@@ -305,15 +305,17 @@ static spsh_status check_segment(const spsh_shard_writer *w, const spsh_utteranc
     uint64_t next = first + spsh__shard_index_records(w->index);
     int id_bytes = (int)(u->id.size_bytes > 200 ? 200 : u->id.size_bytes);
     if (u->record >= next)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
-                         "utterance \"%.*s\": record %llu, the unit has %llu so far", id_bytes,
-                         (const char *)u->id.data, ULL(u->record), ULL(next));
+        return SPSH_FAIL(
+            err, SPSH_E_INVALID_ARG,
+            "utterance \"%.*s\": record %llu does not exist: the unit has %llu records so far",
+            id_bytes, (const char *)u->id.data, ULL(u->record), ULL(next));
     if (u->record < first)
         return SPSH_OK; /* in an earlier shard: not checked here */
     uint64_t samples = spsh__shard_index_record_samples(w->index, u->record - first);
     if (u->start_sample + u->samples > samples)
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
-                         "utterance \"%.*s\": samples %llu and %llu more, its record has %llu",
+                         "utterance \"%.*s\": samples from %llu, %llu of them, are out of range: "
+                         "its record has %llu",
                          id_bytes, (const char *)u->id.data, ULL(u->start_sample), ULL(u->samples),
                          ULL(samples));
     return SPSH_OK;
@@ -330,7 +332,7 @@ spsh_status spsh_shard_writer_add_utterance(spsh_shard_writer *writer,
     if (rc != SPSH_OK)
         return rc;
     if (spsh__shard_index_rows(writer->index) >= SPSH_SHARD_UTTERANCES_MAX)
-        return SPSH_FAIL(err, SPSH_E_LIMIT, "shard is full of utterances");
+        return SPSH_FAIL(err, SPSH_E_LIMIT, "the shard has the maximum number of utterances");
     rc = spsh__metadata_builder_add(writer->metadata, utterance, err);
     if (rc == SPSH_OK)
         rc = spsh__shard_index_add_row(writer->index, utterance, err);

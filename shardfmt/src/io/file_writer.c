@@ -45,7 +45,8 @@ static spsh_status check_alive(const spsh_file_writer *writer, spsh_error *err)
 {
     if (writer->dead)
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
-                         "%s: nothing can follow a failure or the publishing", writer->path);
+                         "%s: no call is possible after a failure or after publishing",
+                         writer->path);
     return SPSH_OK;
 }
 
@@ -107,7 +108,7 @@ spsh_status spsh_file_writer_open(const spsh_io *io, const char *directory, cons
     writer->temporary = temporary;
     writer->fd = open_temporary(writer, temporary_bytes);
     if (writer->fd < 0) {
-        rc = fail_file(writer, "create a temporary for it", -writer->fd, err);
+        rc = fail_file(writer, "create a temporary file for it", -writer->fd, err);
         goto out;
     }
     if (reserve_bytes != 0)
@@ -262,8 +263,8 @@ static spsh_status publish_new(spsh_file_writer *writer, spsh_error *err)
     if (rc != SPSH_OK)
         return rc;
     if (!same)
-        return SPSH_FAIL_OS(err, SPSH_E_EXISTS, EEXIST, "%s: exists with other contents",
-                            writer->path);
+        return SPSH_FAIL_OS(err, SPSH_E_EXISTS, EEXIST,
+                            "%s: the file exists with different content", writer->path);
     return SPSH_OK;
 }
 

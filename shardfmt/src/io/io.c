@@ -254,8 +254,8 @@ spsh_status spsh_io_read_exact(const spsh_io *io, int fd, void *dst, size_t size
         }
         if (got == 0)
             return SPSH_FAIL_AT(err, SPSH_E_TRUNCATED, at,
-                                "%s: ends at %llu, inside %zu bytes at %llu", path, at, size_bytes,
-                                (unsigned long long)offset_bytes);
+                                "%s: the file ends at %llu, but %zu bytes at %llu were requested",
+                                path, at, size_bytes, (unsigned long long)offset_bytes);
         done += (size_t)got;
     }
     return SPSH_OK;
@@ -278,7 +278,7 @@ spsh_status spsh_io_read_file(const spsh_io *io, const char *path, size_t size_m
     if (rc != SPSH_OK)
         goto out;
     if (size_bytes > size_max) {
-        rc = SPSH_FAIL(err, SPSH_E_LIMIT, "%s: %llu bytes, limit is %zu", path,
+        rc = SPSH_FAIL(err, SPSH_E_LIMIT, "%s: the file has %llu bytes, but the limit is %zu", path,
                        (unsigned long long)size_bytes, size_max);
         goto out;
     }
@@ -341,8 +341,8 @@ spsh_status spsh_io_make_directory(const spsh_io *io, const char *path, spsh_err
                 return fail_os("open directory", path, -fd, err);
             (void)io->close_fn(io->user, fd);
         } else if (!S_ISDIR(info.st_mode)) {
-            return SPSH_FAIL_OS(err, SPSH_E_EXISTS, EEXIST, "%s: exists and is not a directory",
-                                path);
+            return SPSH_FAIL_OS(err, SPSH_E_EXISTS, EEXIST,
+                                "%s: the path exists and is not a directory", path);
         }
     } else if (rc < 0) {
         return fail_os("make directory", path, -rc, err);

@@ -105,7 +105,8 @@ static spsh_status uring_submit(void *opaque, const spsh__read_op *op, spsh_erro
     uring_state *state = (uring_state *)opaque;
     struct io_uring_sqe *sqe = io_uring_get_sqe(&state->ring);
     if (sqe == NULL) /* one entry per slot fits unless the kernel clamped the queue */
-        return SPSH_FAIL_AT(err, SPSH_E_IO, op->offset_bytes, "io_uring: submission queue is full");
+        return SPSH_FAIL_AT(err, SPSH_E_IO, op->offset_bytes,
+                            "io_uring: the submission queue is full");
     const bool fixed_file = state->file_registered[op->file];
     const int fd = fixed_file ? (int)op->file : op->fd;
     if (state->fixed_buffers)

@@ -173,7 +173,7 @@ static spsh_status take_result(spsh_read_engine *engine, uint64_t sequence, int6
     size_t arrived = req->arrived_bytes + (size_t)result;
     if (arrived > req->span_bytes)
         return SPSH_FAIL_AT(err, SPSH_E_IO, req->start_bytes,
-                            "a read returned more than it was asked");
+                            "a read returned more bytes than requested");
     if (arrived >= req->need_bytes) {
         req->arrived_bytes = req->need_bytes;
         finish(req, SPSH_OK, 0);
@@ -235,8 +235,8 @@ static spsh_status await(spsh_read_engine *engine, const request *req, uint32_t 
     }
     if (rc == SPSH_E_TIMEOUT)
         return SPSH_FAIL_AT(err, SPSH_E_TIMEOUT, req->offset_bytes,
-                            "a read of %zu bytes at %llu is not done after %u ms", req->size_bytes,
-                            (unsigned long long)req->offset_bytes, timeout_ms);
+                            "a read of %zu bytes at %llu did not finish within %u ms",
+                            req->size_bytes, (unsigned long long)req->offset_bytes, timeout_ms);
     return rc;
 }
 
@@ -266,7 +266,7 @@ static spsh_status open_with(const spsh_read_engine *engine, const char *path, i
     struct stat info;
     int fd = open_retry(io, path, O_RDONLY | O_CLOEXEC | flags);
     if (fd < 0)
-        return SPSH_FAIL_OS(err, spsh_io_status(-fd), -fd, "%s: cannot be opened: %s", path,
+        return SPSH_FAIL_OS(err, spsh_io_status(-fd), -fd, "%s: cannot open: %s", path,
                             spsh__os_text(-fd));
     int rc = io->fstat_fn(io->user, fd, &info);
     if (rc == 0 && !S_ISREG(info.st_mode))
@@ -327,8 +327,8 @@ spsh_status spsh_read_engine_add_file(spsh_read_engine *engine, const char *path
     while (at < engine->files_max && engine->files[at].fd >= 0)
         at++;
     if (at == engine->files_max)
-        return SPSH_FAIL(err, SPSH_E_LIMIT, "%s: %u files are open already", path,
-                         engine->files_max);
+        return SPSH_FAIL(err, SPSH_E_LIMIT, "%s: %u files are already open, which is the limit",
+                         path, engine->files_max);
     rc = open_file(engine, path, &engine->files[at], err);
     if (rc != SPSH_OK)
         return rc;
@@ -379,10 +379,10 @@ spsh_status spsh_read_submit(spsh_read_engine *engine, uint32_t file, uint64_t o
     if (file >= engine->files_max || engine->files[file].fd < 0 ||
         offset_bytes > UINT64_MAX / 2 - size_bytes)
         return SPSH_FAIL_AT(err, SPSH_E_INVALID_ARG, offset_bytes,
-                            "read of an unknown file or place");
+                            "a read names an unknown file or an invalid offset");
     if (!spsh_read_has_room(engine, size_bytes))
-        return SPSH_FAIL_AT(err, SPSH_E_LIMIT, offset_bytes, "read of %zu bytes: no room",
-                            size_bytes);
+        return SPSH_FAIL_AT(err, SPSH_E_LIMIT, offset_bytes,
+                            "a read of %zu bytes does not fit into the free buffers", size_bytes);
 
     const read_file *source = &engine->files[file];
     request req = {
@@ -494,12 +494,12 @@ static spsh_status check_options(const spsh_read_engine_options *opt, spsh_error
     const uint32_t neither = SPSH_READ_NO_URING | SPSH_READ_NO_PREAD;
     if ((opt->flags & ~FLAGS_KNOWN) != 0 || (opt->flags & neither) == neither)
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
-                         "read engine: flags 0x%x: not known, or nothing is left to read with",
+                         "read engine: flags 0x%x are unknown, or exclude every way to read",
                          opt->flags);
     if (opt->arena != NULL && ((uintptr_t)opt->arena % SPSH_READ_ALIGN != 0 ||
                                opt->arena_bytes % SPSH_READ_ALIGN != 0 || opt->arena_bytes == 0))
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
-                         "read engine: an arena of %zu bytes that is not whole units of %u",
+                         "read engine: an arena of %zu bytes is not a multiple of %u",
                          opt->arena_bytes, SPSH_READ_ALIGN);
     if (opt->arena_bytes > SIZE_MAX / 2)
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "read engine: an arena of %zu bytes",

@@ -238,14 +238,16 @@ static spsh_status open_temporary(spsh_sorter *sorter, int *ret_fd, spsh_error *
     char path[4096];
     const spsh_io *io = sorter->io;
     if (sorter->directory == NULL)
-        return SPSH_FAIL(err, SPSH_E_LIMIT, "sorter: more than %zu bytes and no directory for runs",
-                         sorter->arena_bytes);
+        return SPSH_FAIL(
+            err, SPSH_E_LIMIT,
+            "sorter: the data exceeds %zu bytes, but no directory for temporary files is set",
+            sorter->arena_bytes);
     int fd = -EEXIST;
     for (uint32_t n = 0; fd == -EEXIST && n < 10000; n++) {
         int length = snprintf(path, sizeof(path), "%s/.sort.tmp-%ld-%u", sorter->directory,
                               (long)getpid(), n);
         if (length < 0 || (size_t)length >= sizeof(path))
-            return SPSH_FAIL(err, SPSH_E_LIMIT, "%s: path is too long", sorter->directory);
+            return SPSH_FAIL(err, SPSH_E_LIMIT, "%s: the path is too long", sorter->directory);
         fd = io->open_fn(io->user, path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     }
     if (fd < 0)
@@ -273,8 +275,9 @@ static spsh_status write_through(spsh_sorter *sorter, output *out, const uint8_t
             continue;
         if (written <= 0 || (uint64_t)written > size_bytes) {
             int code = written < 0 ? (int)-written : EIO;
-            return SPSH_FAIL_OS(err, spsh_io_status(code), code, "%s: writing a temporary file: %s",
-                                sorter->directory, spsh__os_text(code));
+            return SPSH_FAIL_OS(err, spsh_io_status(code), code,
+                                "%s: cannot write a temporary file: %s", sorter->directory,
+                                spsh__os_text(code));
         }
         data += written;
         size_bytes -= (size_t)written;
@@ -408,7 +411,7 @@ static spsh_status fill(spsh_sorter *sorter, cursor *at, size_t want_bytes, spsh
         return SPSH_OK;
     if (want_bytes > at->end - at->begin + (at->source->end_bytes - at->next_bytes))
         return SPSH_FAIL_AT(err, SPSH_E_IO, at->next_bytes,
-                            "%s: a temporary file does not hold what was written",
+                            "%s: a temporary file was changed after it was written",
                             sorter->directory);
     if (want_bytes > at->capacity_bytes) {
         spsh_status rc = grow_cursor(sorter, at, want_bytes, err);
@@ -433,7 +436,7 @@ static spsh_status fill(spsh_sorter *sorter, cursor *at, size_t want_bytes, spsh
     if (at->next_bytes == at->source->end_bytes &&
         spsh__hasher_digest_checksum(at->hasher) != at->source->checksum)
         return SPSH_FAIL_AT(err, SPSH_E_IO, at->source->begin_bytes,
-                            "%s: a temporary file does not hold what was written",
+                            "%s: a temporary file was changed after it was written",
                             sorter->directory);
     return SPSH_OK;
 }
@@ -646,7 +649,7 @@ spsh_status spsh_sorter_open(const spsh_sorter_options *options, spsh_sorter **r
     uint64_t memory_bytes = opt.memory_bytes == 0 ? MEMORY_BYTES_DEFAULT : opt.memory_bytes;
     if (memory_bytes < MEMORY_BYTES_MIN || memory_bytes > SIZE_MAX / 2)
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
-                         "sorter: memory of %llu bytes, at least %llu are needed",
+                         "sorter: %llu bytes of memory are too few; at least %llu are needed",
                          (unsigned long long)memory_bytes, (unsigned long long)MEMORY_BYTES_MIN);
     const spsh_allocator allocator =
         opt.allocator == NULL ? *spsh_allocator_default() : *opt.allocator;
@@ -706,7 +709,7 @@ static spsh_status add_entry(spsh_sorter *sorter, spsh_bytes key, spsh_bytes val
 static spsh_status check_usable(const spsh_sorter *sorter, spsh_error *err)
 {
     if (sorter->failed)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "sorter: failed before");
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "sorter: an earlier call failed");
     return SPSH_OK;
 }
 
@@ -716,10 +719,12 @@ spsh_status spsh_sorter_add(spsh_sorter *sorter, spsh_bytes key, spsh_bytes valu
     if (rc != SPSH_OK)
         return rc;
     if (sorter->done_adding)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "sorter: added after next");
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
+                         "sorter: entries cannot be added after the first call of next");
     if (key.size_bytes > KEY_BYTES_MAX || value.size_bytes > VALUE_BYTES_MAX)
         return SPSH_FAIL(
-            err, SPSH_E_LIMIT, "sorter: key of %zu and value of %zu bytes, limits are %d and %d",
+            err, SPSH_E_LIMIT,
+            "sorter: a key of %zu bytes and a value of %zu bytes exceed the limits, %d and %d",
             key.size_bytes, value.size_bytes, (int)KEY_BYTES_MAX, (int)VALUE_BYTES_MAX);
     rc = add_entry(sorter, key, value, err);
     if (rc != SPSH_OK)

@@ -188,11 +188,10 @@ static spsh_status derive_begin(spsh__repair *r, spsh_error *err)
         spsh__header header;
         spsh__footer footer;
         if (!read_sibling(r, h->ordinal, n, &header, &footer))
-            return SPSH_FAIL_AT(
-                err, SPSH_E_CORRUPT, 0,
-                "%s: the header is lost, and shard %llu of the unit, which would tell "
-                "where this one begins, cannot be read beside it",
-                r->path, ULL(n));
+            return SPSH_FAIL_AT(err, SPSH_E_CORRUPT, 0,
+                                "%s: the header is lost, and shard %llu of the unit, which states "
+                                "where this one begins, cannot be read in the same folder",
+                                r->path, ULL(n));
         h->first_record += footer.record_count;
         h->first_utterance += footer.utterance_count;
     }
@@ -209,8 +208,8 @@ static spsh_status derive_header(spsh__repair *r, const uint8_t *dataset_id, sps
         number = r->opt.expected->number;
     } else if (!parse_name(r->path, &unit, &number)) {
         return SPSH_FAIL_AT(err, SPSH_E_CORRUPT, 0,
-                            "%s: the header is lost, and the name is not that of a shard, such as "
-                            "000012-003.spsh",
+                            "%s: the header is lost, and the file name is not one of a shard, such "
+                            "as 000012-003.spsh",
                             r->path);
     }
     h->ordinal = unit;
@@ -263,12 +262,13 @@ static spsh_status find_identity(spsh__repair *r, const uint8_t *dataset_id, sps
     if ((expected != NULL && memcmp(expected->file_id, r->header.file_id, 16) != 0) ||
         (dataset_id != NULL && memcmp(dataset_id, r->header.dataset_id, 16) != 0))
         return SPSH_FAIL_AT(err, SPSH_E_MISMATCH, 0,
-                            "%s: a shard of another dataset, or another shard", r->path);
+                            "%s: the file is a shard of another dataset, or another shard",
+                            r->path);
     if (r->footer_found && memcmp(r->footer.file_id, r->header.file_id, 16) != 0) {
         if (!r->header_found)
             return SPSH_FAIL_AT(
                 err, SPSH_E_MISMATCH, 0,
-                "%s: the footer is not that of unit %llu, number %u of this dataset", r->path,
+                "%s: the footer does not match unit %llu, number %u of this dataset", r->path,
                 ULL(r->header.ordinal), r->header.sub_ordinal);
         r->footer_found = false;
     }
@@ -374,7 +374,8 @@ static spsh_status repair(spsh__repair *r, const uint8_t *dataset_id, spsh_error
     if (rc == SPSH_OK && r->opt.unit != NULL &&
         r->opt.unit->map.size_bytes / 8 > r->header.first_record)
         rc = SPSH_FAIL(err, SPSH_E_INVALID_ARG,
-                       "%s: shards of a unit are repaired in order of their numbers", r->path);
+                       "%s: the shards of a unit must be repaired in the order of their numbers",
+                       r->path);
     if (rc == SPSH_OK)
         rc = is_whole(r, &whole, err);
     if (rc == SPSH_OK && whole &&

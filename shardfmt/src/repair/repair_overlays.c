@@ -437,8 +437,8 @@ static spsh_status decide(const carry *c, const candidate *o, bool *ret_kept, sp
                        c->generation);
     } else if (*ret_kept) {
         (void)snprintf(message, sizeof(message),
-                       "put in force: no readable manifest lists it, so it was added last, or is "
-                       "what an interrupted edit left");
+                       "put in force: no readable manifest lists it, so it was added last, or an "
+                       "interrupted edit left it");
     } else {
         (void)snprintf(message, sizeof(message),
                        "not in force: it was removed before generation %" PRIu64
@@ -514,7 +514,7 @@ static spsh_status publish(carry *c, spsh_error *err)
     if (count == 0)
         return SPSH_OK;
     if (count > SPSH_OVERLAYS_MAX)
-        return SPSH_FAIL(err, SPSH_E_LIMIT, "%s: %zu overlays may be in force, the limit is %u",
+        return SPSH_FAIL(err, SPSH_E_LIMIT, "%s: %zu overlays may be in force, but the limit is %u",
                          c->from_path, count, SPSH_OVERLAYS_MAX);
     spsh__overlay_entry_ref *entries = spsh__alloc_array(c->allocator, count, sizeof(*entries));
     if (entries == NULL)

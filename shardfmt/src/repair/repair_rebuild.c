@@ -19,7 +19,7 @@ static spsh_status add_records(const spsh__repair *r, const spsh__repair_block *
             return rc;
         if (head.record_bytes > rest.size_bytes || head.ordinal != spsh__shard_index_records(index))
             return SPSH_FAIL_AT(err, SPSH_E_CORRUPT, at->offset_bytes + offset,
-                                "%s: a record is not in its place", r->name);
+                                "%s: a record is not at its offset", r->name);
         rc = spsh__shard_index_add_record(index, at->offset_bytes + offset, head.head_bytes,
                                           &head.record, err);
         if (rc != SPSH_OK)

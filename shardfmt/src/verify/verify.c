@@ -85,8 +85,8 @@ static spsh_status check_content(spsh__verify *v, spsh__verify_file *file,
         spsh__container_open(v->io, file->path, file->footer.kind, v->allocator, &c, &why);
     if (rc == SPSH_OK && v->manifest != NULL &&
         memcmp(file->header.dataset_id, v->manifest->info.dataset_id, 16) != 0)
-        rc =
-            SPSH_FAIL_AT(&why, SPSH_E_MISMATCH, 64, "%s: header: another dataset's id", file->name);
+        rc = SPSH_FAIL_AT(&why, SPSH_E_MISMATCH, 64, "%s: header: the id is of another dataset",
+                          file->name);
     if (rc == SPSH_OK && file->footer.kind == SPSH__KIND_INDEX)
         rc = check_index(v, c, &why);
     else if (rc == SPSH_OK && file->footer.kind == SPSH__KIND_OVERLAY)
@@ -399,7 +399,7 @@ static spsh_status take_options(spsh__verify *v, const spsh_verify_options *opti
         return rc;
     if ((v->opt.flags & ~(uint32_t)FLAGS_KNOWN) != 0 || v->opt.jobs > JOBS_MAX)
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
-                         "verify: flags 0x%x, jobs %u: not known, or more than %d", v->opt.flags,
+                         "verify: flags 0x%x are unknown, or jobs, %u, exceeds %d", v->opt.flags,
                          v->opt.jobs, JOBS_MAX);
     v->allocator = v->opt.allocator != NULL ? v->opt.allocator : spsh_allocator_default();
     v->io = v->opt.io != NULL ? v->opt.io : spsh_io_default();

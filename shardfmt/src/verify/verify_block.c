@@ -40,7 +40,7 @@ static spsh_status check_features(const spsh_allocator *allocator, const spsh_re
     if (rc != SPSH_OK)
         return rc;
     if (info.value_bytes * 8 != record->bits_per_sample)
-        return SPSH_FAIL(err, SPSH_E_CORRUPT, "features of %u bits, the head says %u",
+        return SPSH_FAIL(err, SPSH_E_CORRUPT, "the features have %u bits, but the header states %u",
                          info.value_bytes * 8, record->bits_per_sample);
     const size_t rows_bytes = (size_t)info.frame_count * info.dim * info.value_bytes;
     uint8_t *memory = (uint8_t *)spsh__alloc(allocator, rows_bytes + SPSH_FEATURES_BLOCK_BYTES);
@@ -50,7 +50,7 @@ static spsh_status check_features(const spsh_allocator *allocator, const spsh_re
     spsh_features_hash(&info, memory, hash);
     if (rc == SPSH_OK && (record->flags & SPSH_RECORD_PCM_HASH) != 0 &&
         memcmp(hash, record->pcm_hash, 16) != 0)
-        rc = SPSH_FAIL(err, SPSH_E_CORRUPT, "decodes to other features than were stored");
+        rc = SPSH_FAIL(err, SPSH_E_CORRUPT, "decodes to different features than stored");
     spsh__free(allocator, memory);
     return rc;
 }
@@ -74,11 +74,11 @@ static spsh_status check_audio(const spsh_allocator *allocator, const spsh_recor
     if (rc != SPSH_OK)
         return rc;
     if (result.samples != record->samples)
-        return SPSH_FAIL(err, SPSH_E_AUDIO, "decodes to %llu samples, stored as %llu (%s)",
+        return SPSH_FAIL(err, SPSH_E_AUDIO, "decodes to %llu samples, but %llu were stored (%s)",
                          ULL(result.samples), ULL(record->samples), verdict_text(result.verdict));
     if ((record->flags & SPSH_RECORD_PCM_HASH) != 0 &&
         memcmp(result.pcm_hash, record->pcm_hash, 16) != 0)
-        return SPSH_FAIL(err, SPSH_E_AUDIO, "decodes to other samples than were stored (%s)",
+        return SPSH_FAIL(err, SPSH_E_AUDIO, "decodes to different samples than stored (%s)",
                          verdict_text(result.verdict));
     return SPSH_OK;
 }
@@ -91,7 +91,7 @@ static spsh_status decode_one(spsh_decoder *decoder, uint64_t sample, spsh_error
     if (rc == SPSH_OK)
         rc = spsh_decoder_read_f32(decoder, pcm, 1, &samples, err);
     if (rc == SPSH_OK && samples != 1)
-        rc = SPSH_FAIL(err, SPSH_E_AUDIO, "sample %llu is not decoded", ULL(sample));
+        rc = SPSH_FAIL(err, SPSH_E_AUDIO, "decoding ends before sample %llu", ULL(sample));
     return rc;
 }
 
@@ -165,7 +165,7 @@ static spsh_status check_decoded(const spsh__shard_check *check, const spsh__rec
     uint8_t hash[16];
     spsh__hash128(payload.data, payload.size_bytes, hash);
     if (memcmp(hash, head->record.payload_hash, 16) != 0)
-        return SPSH_FAIL(err, SPSH_E_CORRUPT, "payload hash is not that of the head");
+        return SPSH_FAIL(err, SPSH_E_CORRUPT, "the payload hash differs from the header");
     if (head->record.codec == SPSH_CODEC_FEATURES) {
         *ret_part = "features";
         return check_features(check->v->allocator, &head->record, payload, err);
@@ -223,10 +223,10 @@ void spsh__verify_block_work(void *check_opaque, uint32_t worker, void *task_opa
     task->status =
         spsh__block_header_decode(task->data, task->offset_bytes, name, &task->block, &task->why);
     if (task->status == SPSH_OK && task->block.block_bytes != task->block_bytes)
-        task->status =
-            SPSH_FAIL_AT(&task->why, SPSH_E_CORRUPT, task->offset_bytes + 16,
-                         "%s: block at %llu: %llu bytes, the next one begins after %zu", name,
-                         ULL(task->offset_bytes), ULL(task->block.block_bytes), task->block_bytes);
+        task->status = SPSH_FAIL_AT(
+            &task->why, SPSH_E_CORRUPT, task->offset_bytes + 16,
+            "%s: block at %llu: it has %llu bytes, but the next one begins after %zu", name,
+            ULL(task->offset_bytes), ULL(task->block.block_bytes), task->block_bytes);
     if (task->status == SPSH_OK)
         task->status = spsh__block_check(check->file->file_id, task->offset_bytes, task->data,
                                          &task->block, name, &task->why);

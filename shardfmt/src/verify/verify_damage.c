@@ -210,7 +210,7 @@ static spsh_status check_record(spsh__shard_check *check, uint64_t offset_bytes,
     finding.id = head.record.id;
     if (head.record_bytes > rest.size_bytes) {
         spsh_error_set(&finding.why, SPSH_E_CORRUPT, 0, offset_bytes + at,
-                       "%s: record at %llu: %llu bytes leave its block", name,
+                       "%s: record at %llu: its %llu bytes extend past the end of its block", name,
                        ULL(offset_bytes + at), ULL(head.record_bytes));
         return report_record(check, &finding, "record head", head.head_bytes, err);
     }

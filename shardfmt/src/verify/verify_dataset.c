@@ -152,9 +152,9 @@ static spsh_status compare_place(dataset_check *c, uint64_t shard, uint64_t at,
     *ret_what = NULL;
     if (payload_shard >= c->v->manifest->info.shard_count ||
         payload_record >= c->record_begin[payload_shard + 1] - c->record_begin[payload_shard])
-        *ret_what = "payload_shard and payload_record: no such record";
+        *ret_what = "payload_shard and payload_record name a record that does not exist";
     else if (!resolve(c, shard, row->record, &own_shard, &own_record))
-        *ret_what = "record: the shard's row refers to none of its unit";
+        *ret_what = "record: the row of the shard refers to a record outside its unit";
     if (*ret_what != NULL)
         return SPSH_OK;
     spsh_status rc = load_place(c, payload_shard, payload_record, err);
@@ -164,9 +164,8 @@ static spsh_status compare_place(dataset_check *c, uint64_t shard, uint64_t at,
         bool same = false;
         rc = compare_copies(c, &c->place, own_shard, own_record, &same, err);
         if (rc == SPSH_OK && !same)
-            *ret_what =
-                "payload_shard and payload_record: not the record of the shard's row, nor a "
-                "copy of it in a lower unit";
+            *ret_what = "payload_shard and payload_record: neither the record of the shard's row "
+                        "nor its copy in a lower unit";
     }
     const spsh__audio_place *place = &c->place;
     if (rc != SPSH_OK || *ret_what != NULL)
@@ -180,7 +179,7 @@ static spsh_status compare_place(dataset_check *c, uint64_t shard, uint64_t at,
         *ret_what = "sample_rate_hz, channels or codec";
     else if (row->start_sample > place->samples ||
              row->samples > place->samples - row->start_sample)
-        *ret_what = "start_sample and samples: they leave the record";
+        *ret_what = "start_sample and samples extend past the end of the record";
     return SPSH_OK;
 }
 
@@ -196,7 +195,7 @@ static spsh_status compare_duplicate(dataset_check *c, uint64_t position, uint64
     c->duplicates += marked;
     if (!marked) {
         if (first != SPSH_NONE_U64)
-            *ret_what = "duplicate_of without its flag";
+            *ret_what = "duplicate_of is set without its flag";
         return SPSH_OK;
     }
     if (first >= position) {
@@ -212,7 +211,7 @@ static spsh_status compare_duplicate(dataset_check *c, uint64_t position, uint64
         uint32_t width = spsh__index_element_bytes(same[n]);
         rc = spsh__container_column(c->index, same[n], first, 1, &there, err);
         if (rc == SPSH_OK && memcmp(there, c->columns[same[n]] + at * width, width) != 0)
-            *ret_what = "duplicate_of views other samples";
+            *ret_what = "duplicate_of refers to different samples";
     }
     return rc;
 }
@@ -360,7 +359,7 @@ static spsh_status check_shard(dataset_check *c, uint64_t number, spsh_error *er
     if (rc == SPSH_OK) {
         uint64_t unit_first = c->record_begin[number] - c->record_begin[c->unit_begin[number]];
         if (spsh_shard_first_record(shard) != unit_first)
-            rc = report_manifest(c, "record_begin is not what the shards' headers say", &why);
+            rc = report_manifest(c, "record_begin differs from the headers of the shards", &why);
     }
     if (rc == SPSH_OK)
         rc = load_translation(c, shard, &why);
@@ -435,9 +434,9 @@ static spsh_status check_groups(dataset_check *c, spsh_error *err)
                sums[number].utterances == utterances && sums[number].samples == samples;
     }
     if (!same)
-        return report_manifest(c, "the groups are not the sums over the index", err);
+        return report_manifest(c, "the groups differ from the sums over the index", err);
     if (c->duplicates != c->v->manifest->info.duplicate_count)
-        return report_manifest(c, "the number of duplicates is not that of the index", err);
+        return report_manifest(c, "the number of duplicates differs from the index", err);
     return SPSH_OK;
 }
 

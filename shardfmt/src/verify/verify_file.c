@@ -81,7 +81,7 @@ static spsh_status read_part(spsh__verify *v, spsh__verify_file *file, uint64_t 
         spsh_read_recycle(v->engine, &done);
         if (done.status == SPSH_E_IO) {
             spsh_error why = SPSH_ERROR_INIT;
-            spsh_error_set(&why, SPSH_E_IO, done.os_errno, offset_bytes + at, "cannot be read: %s",
+            spsh_error_set(&why, SPSH_E_IO, done.os_errno, offset_bytes + at, "cannot read: %s",
                            spsh__os_text(done.os_errno));
             rc = spsh__verify_refused(v, file, "unreadable", part, &why, err);
         }
@@ -156,16 +156,16 @@ static spsh_status check_footers(spsh__verify *v, spsh__verify_file *file, spsh_
 static const char *find_foreign(const spsh__verify_file *file)
 {
     if (file->header_ok && file->kind != 0 && file->header.kind != file->kind)
-        return "it is of another kind";
+        return "it has another kind";
     if (file->expected == NULL)
         return NULL;
     if (file->header_ok && memcmp(file->header.file_id, file->expected->file_id, 16) != 0)
-        return "its file id is not the one in the manifest";
+        return "its file_id differs from the manifest";
     /* Header lost: the footer must speak. */
     if (file->footer_ok && memcmp(file->footer.file_id, file->expected->file_id, 16) != 0)
-        return "its footer's file id is not the one in the manifest";
+        return "the file_id in its footer differs from the manifest";
     if (file->footer_ok && memcmp(file->footer.root_hash, file->expected->root_hash, 16) != 0)
-        return "its root hash is not the one in the manifest";
+        return "its root hash differs from the manifest";
     return NULL;
 }
 
@@ -175,7 +175,7 @@ static spsh_status check_identity(spsh__verify *v, spsh__verify_file *file, spsh
     const char *foreign = find_foreign(file);
     if (foreign != NULL) {
         file->foreign = true;
-        spsh_error_set(&why, SPSH_E_MISMATCH, 0, 0, "%s: another file than was sealed: %s",
+        spsh_error_set(&why, SPSH_E_MISMATCH, 0, 0, "%s: not the file that was sealed: %s",
                        file->name, foreign);
         return spsh__verify_refused(v, file, "identity", 0, &why, err);
     }
@@ -183,7 +183,7 @@ static spsh_status check_identity(spsh__verify *v, spsh__verify_file *file, spsh
         (memcmp(file->header.file_id, file->footer.file_id, 16) != 0 ||
          file->header.kind != file->footer.kind)) {
         spsh_error_set(&why, SPSH_E_CORRUPT, 0, file->sealed_bytes - SPSH__FOOTERS_BYTES,
-                       "%s: header and footer are of different files", file->name);
+                       "%s: the header and the footer belong to different files", file->name);
         spsh_status rc = spsh__verify_refused(v, file, "footer", SPSH__FOOTERS_BYTES, &why, err);
         if (rc != SPSH_OK)
             return rc;
@@ -327,7 +327,7 @@ static spsh_status check_root(spsh__verify *v, spsh__verify_file *file, spsh_err
         return rc;
     spsh_error why = SPSH_ERROR_INIT;
     spsh_error_set(&why, SPSH_E_CORRUPT, 0, file->sealed_bytes - SPSH__FOOTERS_BYTES,
-                   "%s: the root hash is not that of header and page table", file->name);
+                   "%s: the root hash does not match the header and the page table", file->name);
     return spsh__verify_refused(v, file, "root hash", 16, &why, err);
 }
 
@@ -340,12 +340,14 @@ static spsh_status check_size(spsh__verify *v, spsh__verify_file *file, spsh_err
     file->file_bytes = spsh_read_file_bytes(v->engine, file->file);
     file->sealed_bytes = file->expected != NULL ? file->expected->file_bytes : file->file_bytes;
     if (file->expected != NULL && file->file_bytes != file->expected->file_bytes)
-        spsh_error_set(&why, SPSH_E_TRUNCATED, 0, file->file_bytes, "%s: %llu bytes, expected %llu",
-                       file->name, ULL(file->file_bytes), ULL(file->expected->file_bytes));
-    else if (file->file_bytes < smallest || file->file_bytes % SPSH__PAGE_BYTES != 0)
         spsh_error_set(&why, SPSH_E_TRUNCATED, 0, file->file_bytes,
-                       "%s: %llu bytes: sealed files have a multiple of 4096, at least %llu",
-                       file->name, ULL(file->file_bytes), ULL(smallest));
+                       "%s: the file has %llu bytes, expected %llu", file->name,
+                       ULL(file->file_bytes), ULL(file->expected->file_bytes));
+    else if (file->file_bytes < smallest || file->file_bytes % SPSH__PAGE_BYTES != 0)
+        spsh_error_set(
+            &why, SPSH_E_TRUNCATED, 0, file->file_bytes,
+            "%s: the file has %llu bytes; a sealed file has a multiple of 4096, and at least %llu",
+            file->name, ULL(file->file_bytes), ULL(smallest));
     if (why.status == SPSH_OK)
         return SPSH_OK;
     if (file->sealed_bytes > file->file_bytes)

@@ -155,18 +155,17 @@ static spsh_status report(spsh__shard_check *check, const compare_sink *sink,
     spsh_error why = SPSH_ERROR_INIT;
     if (sink->first_difference != SPSH_OFFSET_NONE) {
         spsh_error_set(&why, SPSH_E_CORRUPT, 0, sink->first_difference,
-                       "%s: index at %llu (section %u) is not the one that the blocks give",
-                       file->name, ULL(sink->first_difference),
-                       section_at(file, sink->first_difference));
+                       "%s: the index at %llu (section %u) does not match the blocks", file->name,
+                       ULL(sink->first_difference), section_at(file, sink->first_difference));
         return spsh__verify_refused(check->v, file, "index", 0, &why, err);
     }
     uint64_t offset = file->sealed_bytes - SPSH__FOOTERS_BYTES;
     if (memcmp(footer->root_hash, file->footer.root_hash, 16) != 0)
         spsh_error_set(&why, SPSH_E_CORRUPT, 0, offset,
-                       "%s: the root hash is not that of header, blocks and index", file->name);
+                       "%s: the root hash does not match header, blocks, and index", file->name);
     else
-        spsh_error_set(&why, SPSH_E_CORRUPT, 0, offset,
-                       "%s: the footers are not those that the blocks give", file->name);
+        spsh_error_set(&why, SPSH_E_CORRUPT, 0, offset, "%s: the footers do not match the blocks",
+                       file->name);
     return spsh__verify_refused(check->v, file, "root hash", 16, &why, err);
 }
 

@@ -309,8 +309,8 @@ static spsh_status name_gap(spsh__shard_check *check, uint64_t begin, uint64_t e
         uint64_t size = piece_bytes(check, begin, end);
         spsh_error why = SPSH_ERROR_INIT;
         spsh_error_set(&why, SPSH_E_TRUNCATED, 0, begin,
-                       "%s: %llu bytes at %llu are not an intact block, and the index that would "
-                       "name their records is damaged too",
+                       "%s: %llu bytes at %llu are not an intact block, and the index, which would "
+                       "name their records, is also damaged",
                        check->file->name, ULL(size), ULL(begin));
         if (size > GAP_BYTES_MAX)
             rc = spsh__verify_refused(check->v, check->file, "block", size, &why, err);
@@ -376,7 +376,8 @@ static spsh_status check_identity(spsh__verify *v, spsh__verify_file *file, spsh
         return SPSH_OK;
     spsh_error why = SPSH_ERROR_INIT;
     spsh_error_set(&why, SPSH_E_CORRUPT, 0, 16,
-                   "%s: header: file_id is not that of its dataset, unit and number", file->name);
+                   "%s: header: the file_id does not match its dataset, unit, and number",
+                   file->name);
     return spsh__verify_refused(v, file, "identity", 16, &why, err);
 }
 

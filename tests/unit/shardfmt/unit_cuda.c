@@ -39,14 +39,14 @@ static void test_refused(void)
 {
     char versions[80];
     (void)snprintf(versions, sizeof(versions),
-                   "speaks version %u of its interface, this library %u", SPSH__CUDA_ABI + 1U,
+                   "has interface version %u, but this library has version %u", SPSH__CUDA_ABI + 1U,
                    (unsigned)SPSH__CUDA_ABI);
     check_odd("ABI", SPSH_E_VERSION, versions);
-    check_odd("VERSION", SPSH_E_VERSION, "is of version 0.0.1");
+    check_odd("VERSION", SPSH_E_VERSION, "has version 0.0.1");
     check_odd("DRIVER", SPSH_E_UNSUPPORTED, "the driver says no");
-    check_odd("NOTHING", SPSH_E_VERSION, "is not a CUDA plug-in: it has no symbol spsh_cuda_plugin");
+    check_odd("NOTHING", SPSH_E_VERSION, "not a CUDA plug-in: it has no symbol spsh_cuda_plugin");
     check_odd("MISSING", SPSH_E_NOT_FOUND,
-              "libodd_plugin_MISSING.so: the CUDA plug-in is not there");
+              "libodd_plugin_MISSING.so: the CUDA plug-in was not found");
     char text[PATH_BYTES]; /* __FILE__ may be relative to the folder where the compiler ran */
     test_source_path(text, sizeof(text), "README.md");
     check_refused(text, SPSH_E_IO, "cannot be loaded");
@@ -169,7 +169,7 @@ static void test_real(void)
 static void test_old_driver(void)
 {
     check_refused(real_path, SPSH_E_UNSUPPORTED,
-                  "the NVIDIA driver is too old: it is for CUDA 11.4");
+                  "the NVIDIA driver is too old: it supports CUDA 11.4");
 }
 
 TEST_MAIN(unit_cuda)

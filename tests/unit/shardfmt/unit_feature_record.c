@@ -90,10 +90,10 @@ static void test_verify_reads_the_rows(void)
     CHECK_STR(verify(&record), "");
     record.pcm_hash[3] ^= 1;
     CHECK(strstr(verify(&record), "features: ") == found);
-    CHECK(strstr(found, "other features than were stored") != NULL);
+    CHECK(strstr(found, "different features than stored") != NULL);
     record = make_record();
     record.bits_per_sample = 32;
-    CHECK(strstr(verify(&record), "features of 16 bits, the head says 32") != NULL);
+    CHECK(strstr(verify(&record), "the features have 16 bits, but the header states 32") != NULL);
     record = make_record();
     payload[0] = 2;
     CHECK(strstr(verify(&record), "version 2") != NULL);

@@ -291,7 +291,7 @@ static void test_entries(void)
     };
     CHECK_I64(spsh_overlay_add(tiny.path, "x", SPSH_OVERLAY_SKIP, twice, 3, NULL, &err),
               SPSH_E_INVALID_ARG);
-    CHECK(strstr(err.message, "\"a\" is given twice") != NULL);
+    CHECK(strstr(err.message, "\"a\" appears twice") != NULL);
     CHECK_I64(add(tiny.path, "x", SPSH_OVERLAY_SKIP, "", "no id"), SPSH_E_INVALID_ARG);
     CHECK_I64(add(tiny.path, "x", SPSH_OVERLAY_TRANSCRIPT, "a", "\xff"), SPSH_E_INVALID_ARG);
     CHECK_I64(add(tiny.path, "x", (spsh_overlay_type)3, "a", ""), SPSH_E_INVALID_ARG);

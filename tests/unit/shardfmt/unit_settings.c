@@ -91,16 +91,16 @@ static void test_refusals(void)
     refuse("a: !!int 1\n", "line 1: tags");
     refuse("a: !x {b: c}\n", "line 1: tags");
     refuse("a:\n  !x [b]\n", "line 2: tags");
-    refuse("a: b\n---\nc: d\n", "line 2: there is more than one document");
-    refuse("a\n", "a value without a key");
-    refuse("- a\n", "a list without a key");
+    refuse("a: b\n---\nc: d\n", "line 2: the file has more than one document");
+    refuse("a\n", "a value has no key");
+    refuse("- a\n", "a list has no key");
     refuse("a:\n- b: c\n", "line 2: only lists of plain values");
     refuse("a: [[b]]\n", "only lists of plain values");
     refuse("'': a\n", "line 1: a key is empty");
-    refuse("? [a]\n: b\n", "a key is a plain value");
-    refuse("? {a: b}\n: c\n", "a key is a plain value");
-    refuse("a:\n b:\n  c:\n   d: e\n", "line 4: there are more levels");
-    refuse("a: \"\\0\"\n", "a text has a NUL");
+    refuse("? [a]\n: b\n", "a key must be a plain value");
+    refuse("? {a: b}\n: c\n", "a key must be a plain value");
+    refuse("a:\n b:\n  c:\n   d: e\n", "line 4: keys are nested too deeply");
+    refuse("a: \"\\0\"\n", "a value contains a NUL");
 }
 
 /* Syntax errors of libyaml are reported with their line. */
@@ -113,7 +113,7 @@ static void test_syntax(void)
     refuse("a: b\nc: \xff\n", "line 2: ");
     refuse("a: b\nc: d\ne: \xc3", "line 3: ");
     refuse_bytes("a: b\nc: \0d\n", 11, SPSH_E_SYNTAX, "line 2: ");
-    refuse_bytes("\xff\xfe\x61\0:\0 \0b\0", 10, SPSH_E_SYNTAX, "the text is not UTF-8");
+    refuse_bytes("\xff\xfe\x61\0:\0 \0b\0", 10, SPSH_E_SYNTAX, "the text is not valid UTF-8");
 }
 
 static void test_limits(void)
@@ -123,7 +123,7 @@ static void test_limits(void)
     memset(text, '#', sizeof(text));
     CHECK(spsh_settings_read(text, SPSH_SETTINGS_BYTES_MAX, "t", count_keys, &count, NULL) ==
           SPSH_OK);
-    refuse_bytes(text, sizeof(text), SPSH_E_LIMIT, "t: is longer than 8388608 bytes");
+    refuse_bytes(text, sizeof(text), SPSH_E_LIMIT, "t: the file is longer than 8388608 bytes");
     size_t length = (size_t)snprintf(text, sizeof(text), "k:\n");
     for (size_t i = 0; i < SPSH_SETTINGS_VALUES_MAX; i++, length += 4)
         memcpy(text + length, "- v\n", 4);
@@ -136,7 +136,7 @@ static void test_limits(void)
     refuse_bytes(text, 100000, SPSH_E_SYNTAX, "line 1: ");
     memset(text, 'k', SPSH_SETTINGS_KEY_BYTES);
     memcpy(text + SPSH_SETTINGS_KEY_BYTES, ": v", 3);
-    refuse_bytes(text, SPSH_SETTINGS_KEY_BYTES + 3, SPSH_E_SYNTAX, "too long to be one");
+    refuse_bytes(text, SPSH_SETTINGS_KEY_BYTES + 3, SPSH_E_SYNTAX, "empty or too long");
     CHECK(spsh_settings_read(text + 1, SPSH_SETTINGS_KEY_BYTES + 2, "t", count_keys, &count,
                              NULL) == SPSH_OK);
 }

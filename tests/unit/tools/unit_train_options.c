@@ -80,7 +80,7 @@ static void test_sizes(void)
         check_call(i, sizeof(size_t), 0xff, calls[i].missing); /* an older caller */
         check_call(i, known, 0xff, calls[i].missing);
         check_call(i, known + 8, 0, calls[i].missing); /* a newer caller */
-        check_call(i, known + 8, 1, "is set, this library knows");
+        check_call(i, known + 8, 1, "is set, but this library knows");
         err = (spsh_error)SPSH_ERROR_INIT;
         CHECK_I64(calls[i].call_fn(NULL), SPSH_E_INVALID_ARG);
         CHECK_STR(err.message, calls[i].missing);
