@@ -58,7 +58,7 @@ if ! strace -o /dev/null true 2>/dev/null; then
 fi
 strace -f -qq -o "$work/trace" -e trace=pwrite64 -e inject=pwrite64:error=ENOSPC:when=1 \
     "$command" pack "$work/corpus" -o "$work/got" "${options[@]}" >/dev/null 2>"$work/message" && fail "a full disk was overlooked"
-grep -q "no room to unpack" "$work/message" || fail "a full disk: $(cat "$work/message")"
+grep -q "the disk is full after" "$work/message" || fail "a full disk: $(cat "$work/message")"
 [ ! -e "$work/got" ] || fail "a full disk left something"
 
 # The leak checker does not work under strace; the runs here are killed anyway.

@@ -113,7 +113,7 @@ CASES = {
         "rejects": {"bad_container": (3, 0), "unreadable": (1, 0)},
         "ids": {"k1": {"source": "own/wav/k1.wav"},
                 "84-1-0000": {"source": "LibriSpeech/dev-clean/84/1/84-1-0000.flac"}},
-        "stderr": "mls_polish.tar.gz: is called an archive and looks like an HTML page",
+        "stderr": "mls_polish.tar.gz: has the name of an archive, but looks like an HTML page",
     }),
     "archives, by exit status": (make_archives, {
         "options": ["--max-rejects", "99%"], "status": 1,
@@ -121,7 +121,7 @@ CASES = {
     "archives, no loss allowed": (make_archives, {"options": ["--strict"], "status": 1,
                                                   "stderr": "--strict allows no loss"}),
     "failed download": (make_failed_download, {
-        "status": 1, "stderr": "is called an archive and looks like an HTML page"}),
+        "status": 1, "stderr": "has the name of an archive, but looks like an HTML page"}),
     "unpacked beside its archive": (make_beside, {
         "layout": "librispeech", "all_ids": ["84-1-0000"],
         "rejects": {"excluded_by_rule": (1, 0), "orphan_audio": (1, 0)}, "archive": False}),
@@ -142,7 +142,7 @@ CASES = {
         "rejects": {"excluded_by_rule": (1, 0)},
         "all_ids": ["84-1-0000", "k1"],
         "ids": {"k1": {"source": "own/data/train/wav/k1.wav", "text": "ja"}},
-        "stderr": "recognised as librispeech because",
+        "stderr": "recognized as librispeech because",
     }),
     "leftovers": (make_several, {"layout": "kaldi", "stderr": "loose holds audio outside"}),
     "tables": (make_tables, {"layout": "table", "utterances": 2, "rejects": {},

@@ -52,7 +52,7 @@ def make_json(root, clip):
 JSON = {
     "utterances": 8,
     "rejects": {"row_syntax": (3, 0)},
-    "told": ["'text' is a list, and must be a string"],
+    "told": ["'text' is a list, but must be a string"],
     "domains": {"de": 1, "fr": 1, "calls": 1, "default": 5},
     "languages": {"de": 1, "fr": 1},
     "speakers": 2,
@@ -82,7 +82,7 @@ CASES = {
     "link in an archive": (make_link_in_archive, {
         "archive": False,  # it is one
         "utterances": 1, "rejects": {"not_regular": (1, 1)},
-        "told": ["a symbolic link in an archive, which is not followed"],
+        "told": ["symbolic links in archives are not followed"],
         "stderr": "kB of compressed archives"}),
     "one row left out": (make, {"stderr": "1 row was rejected"}),
 }

@@ -258,7 +258,7 @@ class Mls(Corpus):
         name = text_of(row.get("id")) or stem(posixpath.basename(text_of(row.get("file"))))
         parts = re.fullmatch(r"([0-9]+)_([0-9]+)_[0-9]+", name)
         if parts is None:
-            raise Reject("row_syntax", "an id is speaker_book_index, in digits", utterance=name)
+            raise Reject("row_syntax", "the id is not speaker_book_index, in digits", utterance=name)
         if place.split in self.limited and name not in self.left:
             return None
         self.left.discard(name)

@@ -574,7 +574,8 @@ static void test_view_foreign(void)
     test_file_write(at("corpus/e.tar.gz"), "<html>not found</html>", 22);
     CHECK(spsh__archive_is_one(spsh_io_default(), at("corpus/e.tar.gz"), &is, &err) ==
           SPSH_E_SYNTAX);
-    CHECK(strstr(err.message, "e.tar.gz: is called an archive, but looks like an HTML page") !=
+    CHECK(strstr(err.message,
+                 "e.tar.gz: the name is that of an archive, but it looks like an HTML page") !=
           NULL);
     const spsh__view_options options = {.root = at("corpus/e.tar.gz"),
                                         .scratch_directory = at("scratch")};

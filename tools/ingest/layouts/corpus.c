@@ -30,7 +30,8 @@
 #include "layouts.h"
 #include "speechshard/inside.h"
 
-#define OUTSIDE "holds audio outside the recognised corpora; it is packed only if one names it"
+#define OUTSIDE                                                                                    \
+    "holds audio outside the recognized corpora, which is packed only if a corpus names it"
 
 #define DEPTH_MAX    3U
 #define FOLDERS_MAX  500U
@@ -160,7 +161,7 @@ static spsh_status take_folder(finder *f, const char *path, const spsh__layout_m
     for (size_t i = first_source; i < c->source_count && rc == SPSH_OK; i++) {
         if (c->sources[i].layout != match->layouts[0])
             rc = push_leftover(f, c->sources[i].below,
-                               "is another corpus inside this one; give it by itself to pack it",
+                               "is another corpus inside this one; to pack it, give it separately",
                                err);
     }
     drop_sources(c, first_source);

@@ -93,14 +93,14 @@ static spsh_status reject_irregular(folder_scan *f, const spsh__folder *folder,
     const bool broken = entry->type == SPSH__ENTRY_BROKEN;
     spsh_reject reject = {
         .reason = broken ? SPSH_REJECT_UNREADABLE : SPSH_REJECT_NOT_REGULAR,
-        .detail = broken ? "a link to nothing that can be read" : "a FIFO, socket or device",
+        .detail = broken ? "the link leads to no readable file" : "a FIFO, socket or device",
         .rows = rows,
     };
     spsh__view_info info = {0};
     const char *path = spsh__text_of(path_of(f, folder, spsh__bytes_of(entry->name)));
     if (!broken && spsh__view_stat(folder->view, path, &info) == 0 &&
         info.inode == 0) /* inode 0: the entry is in an archive */
-        reject.detail = "a symbolic link in an archive, which is not followed";
+        reject.detail = "symbolic links in archives are not followed";
     return reject_entry(f, folder, entry->name, reject, err);
 }
 

@@ -177,9 +177,10 @@ static spsh_status take_segment(giga_scan *g, const giga_audio *audio, spsh_byte
     if (spsh__json_seconds(&v[SEGMENT_BEGIN], &item.start_ns) != SPSH__TIME_OK ||
         spsh__json_seconds(&v[SEGMENT_END], &item.end_ns) != SPSH__TIME_OK ||
         item.end_ns <= item.start_ns)
-        return reject_segment(g, SPSH_REJECT_SEGMENT_RANGE,
-                              "times are seconds from 0 on, and the end is later than the start",
-                              item.id, audio, err);
+        return reject_segment(
+            g, SPSH_REJECT_SEGMENT_RANGE,
+            "times must be seconds of 0 or more, and the end must be after the start", item.id,
+            audio, err);
     const spsh__json_value *speaker = v[SEGMENT_SPEAKER].kind > SPSH__JSON_NULL
                                           ? &v[SEGMENT_SPEAKER]
                                           : &audio->values[AUDIO_SPEAKER];
@@ -254,7 +255,7 @@ static spsh_status take_element(giga_scan *g, const char *name, const spsh__json
         reject.detail =
             spsh__json_pick(element->raw, audio_names, AUDIO_KEYS, values, NULL, &offset);
     if (reject.detail == NULL && values[AUDIO_SEGMENTS].kind != SPSH__JSON_ARRAY)
-        reject.detail = "a recording has a list of segments";
+        reject.detail = "the recording has no list of segments";
     if (reject.detail != NULL) {
         reject.rows = 1;
         audio.place.offset_bytes += offset;

@@ -183,7 +183,7 @@ static void resolve(kaldi_scan *k, spsh_bytes written)
     set(&r->written, spsh__builder_bytes(&k->entry.path));
     if (is_remote(spsh__builder_bytes(&k->entry.path))) {
         r->reject.reason = SPSH_REJECT_REMOTE_SOURCE;
-        r->reject.detail = "audio is read from files only; download it first";
+        r->reject.detail = "only audio in files can be read; download it first";
         return;
     }
     (void)search_everywhere(k, &info, &os_errno);
@@ -363,7 +363,7 @@ static const char *parse_segment(spsh_bytes rest, utterance *u, spsh_reject_reas
     const spsh_bytes end = take_word(&rest);
     *ret_reason = SPSH_REJECT_ROW_FIELD_COUNT;
     if (end.size_bytes == 0)
-        return "a segment has an utterance, a recording, a start and an end";
+        return "the line is not an utterance, a recording, a start, and an end";
     *ret_reason = SPSH_REJECT_SEGMENT_RANGE;
     if (spsh__table_time(start, SECOND_NS, &u->start_ns) != SPSH__TIME_OK)
         return "the start is not a number of seconds";
@@ -468,8 +468,8 @@ static spsh_status report_copies(kaldi_scan *k, spsh_error *err)
     if (k->copies == 0)
         return SPSH_OK;
     (void)snprintf(detail, sizeof(detail),
-                   "copies of other utterances by construction (speed perturbation), packed as "
-                   "they are: %" PRIu64,
+                   "utterances that are copies of others with another speed (speed perturbation), "
+                   "packed unchanged: %" PRIu64,
                    k->copies);
     const spsh_reject reject = {.reason = SPSH_REJECT_AUGMENTED_COPY,
                                 .source = place_of(k, k->tables[UTT2UNIQ].exists ? UTT2UNIQ : WAV),

@@ -26,7 +26,7 @@
 #define PROBE_LINES   8U
 #define PROBE_WINDOW  ((size_t)16 << 10)
 #define HEAD_BYTES    ((size_t)4096)
-#define TO_LINES      "is read as JSON lines only: convert it with `lhotse copy IN OUT.jsonl.gz`"
+#define TO_LINES      "is read only as JSON lines; convert it with `lhotse copy IN OUT.jsonl.gz`"
 
 typedef struct manifest {
     char *name;
@@ -501,9 +501,10 @@ static spsh_status report_others(lhotse_scan *s, spsh_error *err)
     for (size_t i = 0; i < s->list.count && rc == SPSH_OK; i++) {
         const manifest *m = &s->list.items[i];
         if (is_joined(m))
-            rc = report_file(s, SPSH_REJECT_EXCLUDED_BY_RULE, m->name,
-                             "the cuts next to it are packed; give this file by itself to pack it",
-                             err);
+            rc = report_file(
+                s, SPSH_REJECT_EXCLUDED_BY_RULE, m->name,
+                "the cuts next to it are packed instead; to pack this file, give it separately",
+                err);
     }
     return rc;
 }

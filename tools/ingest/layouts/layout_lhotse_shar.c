@@ -201,12 +201,12 @@ static spsh_status list_shards(shar_scan *s, spsh_error *err)
     if (file != NULL)
         return is_cuts_name(file, &n)
                    ? add_suffix(s, n.suffix, n.suffix_bytes, err)
-                   : SPSH_FAIL(err, SPSH_E_NOT_FOUND, "%s: is not called cuts*.jsonl[.gz]",
+                   : SPSH_FAIL(err, SPSH_E_NOT_FOUND, "%s: the file name is not cuts*.jsonl[.gz]",
                                spsh__view_root(s->scan->options->view));
     spsh__view_folder *folder = spsh__view_folder_open(s->scan->options->view, "");
     if (folder == NULL)
         return SPSH_FAIL_OS(err, errno == ENOMEM ? SPSH_E_NO_MEMORY : SPSH_E_IO, errno,
-                            "%s: cannot be read", spsh__view_root(s->scan->options->view));
+                            "%s: cannot read the file", spsh__view_root(s->scan->options->view));
     while (rc == SPSH_OK && spsh__view_folder_next(folder, &entry)) {
         if (entry.type == SPSH__VIEW_FOLDER || spsh__is_ignored_name(entry.name) ||
             !parse_name(entry.name, &n))
@@ -290,9 +290,10 @@ static spsh_status take_pair(shar_scan *s, const spsh__lhotse_cut *cut,
     const spsh_bytes name = spsh__builder_bytes(&s->data_name);
     const spsh_bytes stem = {name.data, stem_of(name)};
     spsh__lhotse_audio audio = {
-        .reject = {.reason = SPSH_REJECT_MISSING_AUDIO,
-                   .detail = "the archive has a placeholder: the cut was "
-                             "written without its recording"}
+        .reject = {
+                   .reason = SPSH_REJECT_MISSING_AUDIO,
+                   .detail =
+                "the archive has only a placeholder: the cut was written without its recording"}
     };
     spsh__json_value id;
     static const char *const id_name[] = {"id"};
@@ -308,7 +309,7 @@ static spsh_status take_pair(shar_scan *s, const spsh__lhotse_cut *cut,
     if (cut->problem != NULL && cut->reason == SPSH_REJECT_ROW_SYNTAX)
         return spsh__lhotse_cut_emit(&s->lhotse, cut, &audio, place, err);
     if (!spsh__bytes_equal(stem, cut->id))
-        return reject_member(s, "it stands where the cut's audio belongs, and has another name",
+        return reject_member(s, "the member at the position of the cut's audio has another name",
                              cut, place, err);
     if (!spsh__ends_with(name, ".nodata")) {
         audio.found = true;
@@ -381,7 +382,7 @@ static spsh_status take_member(void *user, const spsh__view_member *member, spsh
         return rc;
     }
     if (s->have_data)
-        rc = reject_member(s, "a member without the .json that describes it", NULL, NULL, err);
+        rc = reject_member(s, "the member has no .json that describes it", NULL, NULL, err);
     spsh__strings_release(s->scan, mark);
     spsh__builder_clear(&s->data_name);
     spsh__builder_append_bytes(&s->data_name, name);
@@ -403,7 +404,7 @@ static spsh_status end_shard(shar_scan *s, spsh_error *err)
     uint64_t cuts = 0;
     spsh_status rc = SPSH_OK;
     if (s->have_data)
-        rc = reject_member(s, "a member without the .json that describes it", NULL, NULL, err);
+        rc = reject_member(s, "the member has no .json that describes it", NULL, NULL, err);
     while (rc == SPSH_OK && !s->cuts_ended &&
            (rc = spsh__jsonl_reader_next(s->cuts, &line, err)) == SPSH_OK) {
         if (line.problem == NULL)

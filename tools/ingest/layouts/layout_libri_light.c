@@ -154,7 +154,7 @@ static spsh_status scan_folder(void *user, const spsh__folder *folder, spsh_erro
             .reason = SPSH_REJECT_ORPHAN_AUDIO,
             .source = spsh__strings_name(
                 l->scan, spsh__strings_path(l->scan, spsh__bytes_of(folder->path), name)),
-            .detail = "not in <speaker>/<book>"};
+            .detail = "is not in a folder <speaker>/<book>"};
         rc = is_book ? emit_chapter(l, folder, &where, name, reject.source, err)
                      : spsh__scan_reject(l->scan, &reject, NULL, err);
         spsh__strings_release(l->scan, file);

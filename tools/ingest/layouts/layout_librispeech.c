@@ -345,7 +345,8 @@ static spsh_status scan_row(void *user, const spsh__row *row, const spsh__row_pl
         return scan_line(l, l->folder, &line, err);
     }
     const spsh_reject reject = {.reason = SPSH_REJECT_ROW_SYNTAX,
-                                .detail = "a line begins with reader-chapter-index, in digits",
+                                .detail =
+                                    "the line does not begin with reader-chapter-index, in digits",
                                 .rows = 1};
     return spsh__scan_reject(l->scan, &reject, place, err);
 }

@@ -120,7 +120,7 @@ static spsh_status map_columns(mdc_scan *m, const spsh__row *row, spsh_error *er
         return SPSH_OK;
     return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
                      "%s: has no column '%.60s', where " SPSH__MDC_SCHEMA_FILE
-                     " says that the audio is",
+                     " states that the audio is",
                      m->table, s->columns[find_role(s, ROLE_AUDIO)].source);
 }
 

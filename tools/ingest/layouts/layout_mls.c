@@ -160,7 +160,7 @@ static spsh_status report_orphan(mls_scan *m, spsh_bytes path, spsh_bytes id, bo
         .reason = SPSH_REJECT_ORPHAN_AUDIO,
         .source = path,
         .id = id,
-        .detail = misplaced ? "it does not lie where its name says: audio/speaker/book/"
+        .detail = misplaced ? "its path does not match its name: expected audio/speaker/book/"
                             : "no line of transcripts.txt has its name",
     };
     return m->source.failed ? SPSH_NO_MEMORY(err) : spsh__scan_reject(m->scan, &reject, NULL, err);
@@ -520,14 +520,14 @@ static spsh_status scan_row(void *user, const spsh__row *row, const spsh__row_pl
 {
     mls_scan *m = user;
     spsh_reject reject = {.reason = SPSH_REJECT_ROW_SYNTAX,
-                          .detail = "an id is speaker_book_index, in digits",
+                          .detail = "the id is not speaker_book_index, in digits",
                           .rows = 1};
     mls_id parts;
     if (row->field_count == 2 && parse_id(row->fields[0], &parts))
         return take_row(m, row, &parts, place, err);
     if (row->field_count != 2) {
         reject.reason = SPSH_REJECT_ROW_FIELD_COUNT;
-        reject.detail = "a line is an id, one TAB and the text";
+        reject.detail = "the line is not an id, one TAB, and the text";
     }
     return spsh__scan_reject(m->scan, &reject, place, err);
 }
@@ -657,11 +657,11 @@ static spsh_status refuse_both(const spsh__view *view, const spsh__path_list *tr
         for (size_t j = 0; j < trees->count; j++) {
             if (form_of(names[i]) == MLS_FLAC && form_of(names[j]) == MLS_OPUS &&
                 spsh__bytes_equal(language_of(names[i]), language_of(names[j])))
-                return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
-                                 "%s: '%.60s' and '%.60s' hold the same utterances, as "
-                                 "flac and as opus; give one of the two folders, or "
-                                 "layout_name mls-flac or mls-opus",
-                                 spsh__view_root(view), trees->paths[i], trees->paths[j]);
+                return SPSH_FAIL(
+                    err, SPSH_E_INVALID_ARG,
+                    "%s: '%.60s' and '%.60s' hold the same utterances, as FLAC and as Opus; give "
+                    "one of the two folders, or set layout_name to mls-flac or mls-opus",
+                    spsh__view_root(view), trees->paths[i], trees->paths[j]);
         }
     }
     return SPSH_OK;
@@ -680,7 +680,7 @@ static spsh_status scan_trees(mls_scan *m, const spsh__path_list *trees, const s
         }
         const spsh_reject reject = {.reason = SPSH_REJECT_EXCLUDED_BY_RULE,
                                     .source = spsh__bytes_of(trees->paths[i]),
-                                    .detail = "the other form of MLS was selected"};
+                                    .detail = "the other codec of MLS was selected"};
         rc = spsh__scan_reject(m->scan, &reject, NULL, err);
     }
     return rc;

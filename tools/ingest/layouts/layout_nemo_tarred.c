@@ -225,8 +225,8 @@ static spsh_status reject_member(unit_scan *u, spsh_reject_reason reason, const 
 static spsh_status report_twice(void *user, const char *archive, const spsh__view_member *member,
                                 spsh_error *err)
 {
-    return reject_member(user, SPSH_REJECT_DUP_MEMBER, "the archive has this name already", archive,
-                         member, err);
+    return reject_member(user, SPSH_REJECT_DUP_MEMBER,
+                         "an earlier member of the archive has this name", archive, member, err);
 }
 
 static spsh_status report_orphan(void *user, const char *archive, const spsh__view_member *member,
@@ -289,7 +289,7 @@ static spsh_status find_line(void *user, spsh_bytes written, const spsh__json_va
     if (rc != SPSH_OK || !found) {
         ret_member->detail = spsh__member_index_has(u->members, number)
                                  ? "its archive has no such member"
-                                 : "no archive has the line's number";
+                                 : "no archive has the number of this line";
         return rc;
     }
     const spsh_bytes stem = {name.data, spsh__audio_stem(name)};

@@ -90,7 +90,7 @@ static spsh_status list_folder(const spsh__view *view, const char *path, unsigne
     if (folder == NULL)
         return errno == ENOTDIR || errno == ENOENT
                    ? SPSH_OK
-                   : SPSH_FAIL_OS(err, SPSH_E_IO, errno, "%s: cannot be read", path);
+                   : SPSH_FAIL_OS(err, SPSH_E_IO, errno, "%s: cannot read the file", path);
     int os_errno = 0;
     for (unsigned i = 0; i < names_max && rc == SPSH_OK; i++) {
         if (!spsh__view_folder_next(folder, &entry)) {
@@ -106,7 +106,7 @@ static spsh_status list_folder(const spsh__view *view, const char *path, unsigne
     }
     spsh__view_folder_close(folder);
     if (os_errno != 0)
-        rc = SPSH_FAIL_OS(err, SPSH_E_IO, os_errno, "%s: cannot be read further", path);
+        rc = SPSH_FAIL_OS(err, SPSH_E_IO, os_errno, "%s: cannot read the rest of the file", path);
     return rc;
 }
 
@@ -478,7 +478,7 @@ static spsh_status check_count(ps_scan *p, spsh_bytes folder, spsh_error *err)
         return rc;
     char detail[96];
     (void)snprintf(detail, sizeof(detail),
-                   "%" PRIu64 " archives are here, and %" PRIu64 " should be", found, want);
+                   "%" PRIu64 " archives were found, but %" PRIu64 " are expected", found, want);
     const spsh_reject reject = {
         .reason = SPSH_REJECT_COUNT_MISMATCH, .source = source, .detail = detail};
     return spsh__scan_reject(p->scan, &reject, NULL, err);
@@ -515,7 +515,7 @@ static spsh_status scan_manifests(ps_scan *p, const spsh__path_list *manifests, 
         const char *name = manifests->paths[i];
         spsh_reject reject = {.reason = SPSH_REJECT_EXCLUDED_BY_RULE,
                               .source = spsh__bytes_of(name),
-                              .detail = "it repeats a part of the subset's manifest"};
+                              .detail = "it repeats part of the subset's manifest"};
         bool is = false;
         rc = is_manifest(p->scan->options->view, name, &is, err);
         if (rc != SPSH_OK && rc != SPSH_E_NO_MEMORY) {

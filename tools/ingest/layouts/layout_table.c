@@ -33,7 +33,7 @@ static spsh_status list_candidates(const spsh__view *view, const char *extension
     spsh__view_folder *folder = spsh__view_folder_open(view, "");
     if (folder == NULL)
         return SPSH_FAIL_OS(err, errno == ENOMEM ? SPSH_E_NO_MEMORY : SPSH_E_IO, errno,
-                            "%s: cannot be read", root);
+                            "%s: cannot read the file", root);
     while (rc == SPSH_OK && spsh__view_folder_next(folder, &entry)) {
         if (!spsh__has_extension(spsh__bytes_of(entry.name), extension) ||
             spsh__is_ignored_name(entry.name))
@@ -119,8 +119,8 @@ static spsh_status choose_tables(const spsh__view *view, candidates *c, spsh_lay
         return rc;
     if (!are_splits(c))
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
-                         "%s: holds several tables of audio, such as %s and %s; give the "
-                         "tables themselves, or layout_name folder to pack without them",
+                         "%s: the folder holds several tables of audio, such as %s and %s; give "
+                         "the tables themselves, or set layout_name to folder to pack without them",
                          spsh__view_root(view), c->names.paths[0], c->names.paths[1]);
     spsh__probe_evidence(probe,
                          "it holds %zu tables whose names are splits, such as %.60s and %.60s",
@@ -154,10 +154,10 @@ static spsh_status table_scan_root(spsh__scan *scan, spsh_error *err)
         return spsh__table_scan(scan, spsh__view_file(view), quoting, err);
     spsh_status rc = choose_tables(view, &tables, &probe, err);
     if (rc == SPSH_OK && tables.names.count == 0)
-        rc = SPSH_FAIL(err, SPSH_E_NOT_FOUND,
-                       "%s: holds no table with a column of audio paths that exist; give "
-                       "the table itself",
-                       spsh__view_root(view));
+        rc = SPSH_FAIL(
+            err, SPSH_E_NOT_FOUND,
+            "%s: no table here has a column of audio paths that exist; give the table itself",
+            spsh__view_root(view));
     spsh_ingest_options own = *scan->options;
     own.split_by_name = tables.names.count > 1 && !own.no_split_names;
     const spsh_ingest_options *given = scan->options;

@@ -124,7 +124,7 @@ static spsh_status report_annotation(spsh__scan *scan, const char *path, const c
     const spsh_reject reject = {
         .reason = SPSH_REJECT_EXCLUDED_BY_RULE,
         .source = spsh__strings_path(scan, spsh__bytes_of(path), spsh__bytes_of(name)),
-        .detail = "the tables next to it are packed"};
+        .detail = "the tables next to it are packed instead"};
     return spsh__scan_reject(scan, &reject, NULL, err);
 }
 

@@ -232,7 +232,7 @@ static spsh_status take_line(void *user, const spsh__row *row, const spsh__row_p
                                .detail = "the shard is listed twice"};
     else if (memmem(line.data, line.size_bytes, "://", 3) != NULL) {
         reject.reason = SPSH_REJECT_REMOTE_SOURCE;
-        reject.detail = "shards are read from files only; download it first";
+        reject.detail = "only shards in files can be read; download them first";
     }
     return spsh__scan_reject(s->scan, &reject, place, err);
 }

@@ -119,8 +119,7 @@ spsh_status spsh__layout_refuse(const spsh__view *view, const spsh__layout_match
                                 spsh_error *err)
 {
     return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
-                     "%s: fits two layouts; choose layout_name %s (%.60s) or layout_name %s "
-                     "(%.60s)",
+                     "%s: two layouts fit; set layout_name to %s (%.60s) or to %s (%.60s)",
                      spsh__view_root(view), match->layouts[0]->name, match->probes[0].evidence,
                      match->layouts[1]->name, match->probes[1].evidence);
 }
@@ -198,7 +197,7 @@ static spsh_status nothing_found(const spsh__view *view, spsh_error *err)
                          (unsigned long long)s.folders,
                          spsh__view_follows_links(view)
                              ? ""
-                             : "; links to folders are walked with follows_links only");
+                             : "; links to folders are followed only with follows_links");
     bool has_parquet = false;
     for (size_t i = 0; i < s.kind_count; i++)
         has_parquet = has_parquet || is_parquet(s.kinds[i].extension);

@@ -239,7 +239,7 @@ static spsh_status report_repeated(clip_scan *c, spsh_error *err)
                                     .source = spsh__bytes_of(c->file),
                                     .detail = detail};
         (void)snprintf(detail, sizeof(detail),
-                       "the column '%.60s' stands there twice: the first counts",
+                       "the column '%.60s' appears twice; the first one is used",
                        spsh__text_of(c->columns[i].name));
         if (c->columns[i].is_repeated)
             rc = spsh__scan_reject(c->scan, &reject, NULL, err);
@@ -265,7 +265,7 @@ static spsh_status take_header(void *user, const spsh__row *row, spsh_error *err
             c->domain_column = i;
     }
     if (c->domain_column == SPSH__COLUMN_NONE)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "%s: has no column '%.60s'", c->file,
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "%s: the table has no column '%.60s'", c->file,
                          c->scan->options->domain_rule + strlen("column:"));
     return SPSH_OK;
 }

@@ -360,7 +360,7 @@ spsh_status spsh__giga_table_scan(spsh__giga_tables *tables, const char *path, s
                                        .is_required = true};
     if (!name_table(tables, path))
         return tables->path.failed ? SPSH_NO_MEMORY(err)
-                                   : SPSH_FAIL(err, SPSH_E_LIMIT, "%s: a path that long", path);
+                                   : SPSH_FAIL(err, SPSH_E_LIMIT, "%s: the path", path);
     tables->is_wanted = table_is_wanted(tables);
     tables->column_count = 0;
     const spsh_status rc = spsh__scan_file_rows(tables->scan, path, &visitor, err);
@@ -374,7 +374,8 @@ spsh_status spsh__giga_tables_end(spsh__giga_tables *tables, spsh_error *err)
     if (tables->repeated == 0)
         return SPSH_OK;
     (void)snprintf(detail, sizeof(detail),
-                   "%" PRIu64 " rows repeat segments of another subset: each is packed once",
+                   "%" PRIu64
+                   " rows repeat segments of another subset; each segment is packed once",
                    tables->repeated);
     const spsh_reject reject = {
         .reason = SPSH_REJECT_EXCLUDED_BY_RULE, .source = spsh__bytes_of("."), .detail = detail};

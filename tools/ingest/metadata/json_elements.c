@@ -55,7 +55,7 @@ static spsh_status read_more(spsh__json_elements *e, spsh_error *err)
             e->capacity * 2 > e->size + window ? e->capacity * 2 : e->size + window;
         uint8_t *data = realloc(e->data, capacity);
         if (data == NULL)
-            return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "%s: an element of %zu bytes", e->input->name,
+            return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "%s: element of %zu bytes", e->input->name,
                              e->size);
         e->data = data;
         e->capacity = capacity;
@@ -177,7 +177,7 @@ static spsh_status pass_value(spsh__json_elements *e, size_t size_bytes_max, boo
             e->keep = e->at;
         spsh_status rc = read_more(e, err);
         if (rc == SPSH_E_END)
-            return broken(e, "the text ends inside of a value", err);
+            return broken(e, "the text ends inside a value", err);
         if (rc != SPSH_OK)
             return rc;
     }
@@ -187,7 +187,7 @@ static spsh_status pass_value(spsh__json_elements *e, size_t size_bytes_max, boo
 
 static spsh_status no_array(const spsh__json_elements *e, const char *key, spsh_error *err)
 {
-    return SPSH_FAIL(err, SPSH_E_NOT_FOUND, "%s: is not a JSON object with a list '%s'",
+    return SPSH_FAIL(err, SPSH_E_NOT_FOUND, "%s: the file is not a JSON object with a list '%s'",
                      e->input->name, key);
 }
 
@@ -264,7 +264,7 @@ spsh_status spsh__json_elements_new(const spsh__text_input *input, const char *k
 {
     spsh__json_elements *e = calloc(1, sizeof(*e));
     if (e == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "%s: a reader of elements", input->name);
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "%s: reader of elements", input->name);
     e->input = input;
     e->line = 1;
     spsh_status rc = find_array(e, key, err);
@@ -292,7 +292,7 @@ spsh_status spsh__json_elements_next(spsh__json_elements *elements, spsh__json_e
         rc = skip_blanks(e, &byte, err);
     }
     if (rc == SPSH_E_END)
-        return broken(e, "the text ends inside of the list", err);
+        return broken(e, "the text ends inside the list", err);
     if (rc != SPSH_OK)
         return rc;
     spsh__json_element element = {.line = e->line, .offset_bytes = e->offset_bytes + e->at};
@@ -301,7 +301,7 @@ spsh_status spsh__json_elements_next(spsh__json_elements *elements, spsh__json_e
         return rc;
     e->begun = true;
     if (too_long)
-        element.problem = "an element of more than 64 MiB";
+        element.problem = "an element is longer than 64 MiB";
     else
         element.raw = (spsh_bytes){e->data + e->keep, e->at - e->keep};
     *ret_element = element;

@@ -51,7 +51,8 @@ static bool has_extension(const char *name, const char *const *extensions)
 static spsh_status list_add(spsh__path_list *list, const char *name, spsh_error *err)
 {
     if (list->count == MANIFESTS_MAX)
-        return SPSH_FAIL(err, SPSH_E_LIMIT, "%s and others: more than %zu manifests", name,
+        return SPSH_FAIL(err, SPSH_E_LIMIT,
+                         "%s and others: more than %zu manifests; give fewer at once", name,
                          MANIFESTS_MAX);
     return spsh__path_list_add(list, "", name, err);
 }
@@ -68,7 +69,7 @@ static spsh_status list_files(const spsh__view *view, const spsh__json_format *f
     spsh__view_folder *folder = spsh__view_folder_open(view, "");
     if (folder == NULL)
         return SPSH_FAIL_OS(err, errno == ENOMEM ? SPSH_E_NO_MEMORY : SPSH_E_IO, errno,
-                            "%s: cannot be read", spsh__view_root(view));
+                            "%s: cannot read the file", spsh__view_root(view));
     while (rc == SPSH_OK && spsh__view_folder_next(folder, &entry)) {
         if (has_extension(entry.name, format->extensions) && !spsh__is_ignored_name(entry.name))
             rc = list_add(list, entry.name, err);
@@ -402,9 +403,9 @@ static spsh_status scan_row(manifest_scan *m, const spsh__jsonl_line *line,
         return rc == SPSH_E_END ? SPSH_OK : rc;
     if (!spsh__row_segment_take(role_time(m, SPSH__JSON_START), role_time(m, SPSH__JSON_END),
                                 role_time(m, SPSH__JSON_DURATION), &s))
-        return reject_line(m, SPSH_REJECT_SEGMENT_RANGE,
-                           "times are seconds from 0 on, and the end is later than the start",
-                           place, err);
+        return reject_line(
+            m, SPSH_REJECT_SEGMENT_RANGE,
+            "times must be seconds of 0 or more, and the end must be after the start", place, err);
     return emit_line(m, line, &audio, &s, place, err);
 }
 
@@ -419,8 +420,8 @@ static spsh_status skip_row(manifest_scan *m, const spsh__row_place *place, spsh
     if (rc != SPSH_OK)
         return rc;
     m->scan->skipped_rows++;
-    return reject_line(m, SPSH_REJECT_EXCLUDED_BY_RULE, "the manifest says that it is skipped",
-                       place, err);
+    return reject_line(m, SPSH_REJECT_EXCLUDED_BY_RULE, "the manifest marks it as skipped", place,
+                       err);
 }
 
 static spsh_status scan_line(void *user, const spsh__jsonl_line *line, const spsh__row_place *place,

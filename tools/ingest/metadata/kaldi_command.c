@@ -200,7 +200,7 @@ static const char *parse_command(const words *w, spsh__kaldi_source *source)
                                              "-dc",  "-dcs",     "-cds",     "-csd",     "-sdc",
                                              "-scd", "--decode", "--silent", "--stdout", NULL};
     static const char changes[] =
-        "the command does more than decode a file or change its rate, channels or level";
+        "the command does more than decode a file or change its rate, channels, or level";
     const char *slash = strrchr(word_at(w, 0), '/');
     const char *program = slash == NULL ? word_at(w, 0) : slash + 1;
     if (strcmp(program, "cat") == 0)
@@ -212,7 +212,7 @@ static const char *parse_command(const words *w, spsh__kaldi_source *source)
     if (strcmp(program, "ffmpeg") == 0)
         return parse_ffmpeg(w, source) ? NULL : changes;
     if (strcmp(program, "gunzip") == 0 || strcmp(program, "zcat") == 0)
-        return "compressed audio is not unpacked here; unpack it and name the file";
+        return "compressed audio is not unpacked here; unpack it, and name the unpacked file";
     if (strcmp(program, "sph2pipe") == 0)
         return "SPHERE files are not supported; convert them to wav or flac";
     return "commands are not run";
@@ -239,9 +239,10 @@ void spsh__kaldi_source_parse(spsh_bytes entry, spsh__kaldi_source *source)
     } else if (entry.data[entry.size_bytes - 1] == '|') {
         source->is_command = true;
         entry.size_bytes--;
-        source->problem = split_words(entry, &w)
-                              ? parse_command(&w, source)
-                              : "commands are not run, and this one needs a shell to be understood";
+        source->problem =
+            split_words(entry, &w)
+                ? parse_command(&w, source)
+                : "commands are not run, and this one cannot be parsed without a shell";
         source->path.failed |= w.text.failed;
         spsh__builder_free(&w.text);
     } else if (entry.data[0] == '|') {

@@ -272,7 +272,7 @@ static spsh_status find_source(spsh__lhotse *l, const spsh__json_value *source,
     if (spsh__json_pick(source->raw, names, 2, v, NULL, &offset) != NULL ||
         spsh__json_kind_problem(v, names, kinds, 2, l->kind_problem) != NULL) {
         refuse(audio, SPSH_REJECT_ROW_SYNTAX,
-               "a source is an object with the strings 'type' and 'source'");
+               "a source must be an object with the strings 'type' and 'source'");
         return SPSH_OK;
     }
     spsh__builder_clear(&l->written);
@@ -289,12 +289,12 @@ static spsh_status find_source(spsh__lhotse *l, const spsh__json_value *source,
         spsh__builder_append_bytes(&l->written, written);
         audio->reject.source = spsh__builder_bytes(&l->written);
         refuse(audio, SPSH_REJECT_REMOTE_SOURCE,
-               "audio is read from files only; download it first");
+               "only audio in files can be read; download it first");
     } else if (is_text(&v[0], "file")) {
         spsh__builder_append_bytes(&l->written, written);
         return l->written.failed ? SPSH_NO_MEMORY(err) : find_file(l, audio, err);
     } else {
-        refuse(audio, SPSH_REJECT_UNSUPPORTED_SOURCE, "its source has a type that is not known");
+        refuse(audio, SPSH_REJECT_UNSUPPORTED_SOURCE, "the type of its source is unknown");
     }
     return l->written.failed ? SPSH_NO_MEMORY(err) : SPSH_OK;
 }
@@ -348,7 +348,7 @@ static const char *cut_problem(const spsh__json_value *v, spsh_reject_reason *re
         return "a PaddingCut is silence that is in no file";
     if (!is_text(&v[CUT_TYPE], "MonoCut") && !is_text(&v[CUT_TYPE], "MultiCut") &&
         !is_text(&v[CUT_TYPE], "Cut"))
-        return "a cut of a type that is not known";
+        return "the type of the cut is unknown";
     return NULL;
 }
 
@@ -400,7 +400,7 @@ void spsh__lhotse_cut_take(spsh__lhotse *l, const spsh__jsonl_line *line, spsh__
         (!add_time(&v[CUT_START], 0, &cut.start_ns) ||
          !add_time(&v[CUT_DURATION], cut.start_ns, &cut.end_ns) || cut.end_ns <= cut.start_ns)) {
         cut.reason = SPSH_REJECT_SEGMENT_RANGE;
-        cut.problem = "a cut has a start from 0 on and a duration above 0, in seconds";
+        cut.problem = "the cut needs a start of 0 or more and a duration above 0, in seconds";
     }
     *ret_cut = cut;
 }
@@ -496,7 +496,8 @@ spsh_status spsh__lhotse_supervision_emit(spsh__lhotse *l,
         !add_time(&v[SUP_DURATION], item.start_ns, &item.end_ns) || item.end_ns <= item.start_ns) {
         reject.reason = SPSH_REJECT_SEGMENT_RANGE;
         reject.source = audio->source;
-        reject.detail = "a supervision lies within its recording and has a duration above 0";
+        reject.detail =
+            "the supervision is not within its recording, or its duration is not above 0";
         return spsh__scan_reject(l->scan, &reject, place, err);
     }
     item.text = spsh__strings_json_text(l->scan, &v[SUP_TEXT]);

@@ -93,7 +93,7 @@ static spsh_status enter_line(spsh__lhotse_recordings *r, size_t file, const sps
     }
     reject = (spsh_reject){.reason = SPSH_REJECT_DUP_ID,
                            .id = id,
-                           .detail = "a recording of this id stands above: that one counts"};
+                           .detail = "an earlier recording has this id and is used"};
     return report(r, file, line, &reject, err);
 }
 

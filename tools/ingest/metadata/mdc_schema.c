@@ -42,7 +42,7 @@ static spsh_status keep_list(spsh__mdc_schema *s, const spsh_setting *setting, s
         if (setting->texts[i][0] == '\0')
             return refuse(setting, "an item of a list is empty", err);
         if (list->count == SPSH__MDC_LIST_MAX)
-            return refuse(setting, "the list is longer than any known one", err);
+            return refuse(setting, "the list is longer than supported", err);
         rc = keep(s, setting->texts[i], &list->items[list->count++], err);
     }
     return rc;
@@ -58,7 +58,7 @@ static spsh_status take_column(spsh__mdc_schema *s, const spsh_setting *setting,
         return refuse(setting, "a column has a name and values below it", err);
     if (column == NULL || strcmp(column->name, name) != 0) {
         if (s->column_count == SPSH__MDC_COLUMNS_MAX)
-            return refuse(setting, "there are more columns than in any known schema", err);
+            return refuse(setting, "the table has more columns than any known schema", err);
         column = &s->columns[s->column_count];
         *column = (spsh__mdc_column){"", "", "", "", ""};
         const spsh_status rc = keep(s, name, &column->name, err);
@@ -129,8 +129,8 @@ static spsh_status read_settings(const spsh__view *folder, spsh__mdc_schema *s, 
     rc = text == NULL ? SPSH_NO_MEMORY(err)
                       : input.read_at_fn(input.user, 0, text, capacity, &text_bytes, err);
     if (rc == SPSH_OK && text_bytes == capacity)
-        rc = SPSH_FAIL(err, SPSH_E_LIMIT, "%s: is longer than %zu bytes", SPSH__MDC_SCHEMA_FILE,
-                       SPSH__MDC_SCHEMA_BYTES_MAX);
+        rc = SPSH_FAIL(err, SPSH_E_LIMIT, "%s: the file is longer than %zu bytes",
+                       SPSH__MDC_SCHEMA_FILE, SPSH__MDC_SCHEMA_BYTES_MAX);
     if (rc == SPSH_OK)
         rc = spsh_settings_read(text, text_bytes, SPSH__MDC_SCHEMA_FILE, take_setting, s, err);
     free(text);
@@ -150,8 +150,8 @@ spsh_status spsh__mdc_schema_read(const spsh__view *folder, spsh__mdc_schema *re
                           .has_header = true};
     spsh_status rc = read_settings(folder, &s, err);
     if (rc == SPSH_OK && (s.dataset_id[0] == '\0' || s.task[0] == '\0'))
-        rc =
-            SPSH_FAIL(err, SPSH_E_CORRUPT, "%s: has no dataset_id and task", SPSH__MDC_SCHEMA_FILE);
+        rc = SPSH_FAIL(err, SPSH_E_CORRUPT, "%s: the keys dataset_id and task are missing",
+                       SPSH__MDC_SCHEMA_FILE);
     if (rc == SPSH_OK)
         *ret_schema = s;
     else

@@ -539,10 +539,9 @@ static spsh_status reject_other_audio(sample_scan *s, const spsh__sample *sample
     for (size_t i = 0; i < sample->part_count && rc == SPSH_OK; i++) {
         const spsh__sample_part *part = &sample->parts[i];
         if (part != audio && spsh__is_audio_name(part->name))
-            rc = reject_member(s, SPSH_REJECT_DUP_MEMBER, part->name,
-                               "its sample has audio already; --wds-key last-dot tells names "
-                               "apart that have dots",
-                               err);
+            rc = reject_member(
+                s, SPSH_REJECT_DUP_MEMBER, part->name,
+                "its sample already has audio; if names contain dots, use --wds-key last-dot", err);
     }
     return rc;
 }
@@ -570,7 +569,7 @@ static spsh_status take_sample(sample_scan *s, const spsh__sample *sample, spsh_
     if (rc == SPSH_OK && !is_new)
         return reject_member(s, SPSH_REJECT_DUP_MEMBER,
                              roles.audio == NULL ? sample->parts[0].name : roles.audio->name,
-                             "its key stands earlier in the archive, with other members between",
+                             "its key appeared earlier in the archive, with other members between",
                              err);
     if (rc == SPSH_OK && roles.audio != NULL)
         rc = reject_other_audio(s, sample, roles.audio, err);

@@ -171,7 +171,7 @@ bool spsh__audio_refused(const spsh__audio_file *audio, spsh_reject *ret_reject)
     ret_reject->reason = reasons[audio->found];
     ret_reject->detail = NULL;
     if (audio->found == SPSH__AUDIO_REMOTE)
-        ret_reject->detail = "audio is read from files only; download it first";
+        ret_reject->detail = "only audio in files can be read; download it first";
     else if (audio->found == SPSH__AUDIO_UNREADABLE)
         ret_reject->detail = strerror(audio->os_errno);
     return true;

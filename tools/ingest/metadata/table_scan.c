@@ -358,7 +358,7 @@ static spsh_status scan_row(void *user, const spsh__row *row, const spsh__row_pl
         return emit_row(t, row, &audio, &cut, place, err);
     reject.reason = SPSH_REJECT_SEGMENT_RANGE;
     reject.source = spsh__bytes_of(audio.path);
-    reject.detail = "start and end are decimal numbers, and end is later";
+    reject.detail = "start and end must be decimal numbers, and end must be later";
     return spsh__scan_reject(t->scan, &reject, place, err);
 }
 
@@ -389,11 +389,12 @@ static spsh_status explain_no_table(const table_scan *t, spsh_error *err)
     if (rc != SPSH_OK)
         return rc;
     if (size >= 2 && ((head[0] == 0xff && head[1] == 0xfe) || (head[0] == 0xfe && head[1] == 0xff)))
-        return SPSH_FAIL(err, SPSH_E_SYNTAX,
-                         "%s: is UTF-16; convert it to UTF-8 first, for example with iconv",
-                         t->path);
+        return SPSH_FAIL(
+            err, SPSH_E_SYNTAX,
+            "%s: the file is UTF-16; convert it to UTF-8 first, for example with iconv", t->path);
     if (size >= 2 && head[0] == 0x1f && head[1] == 0x8b)
-        return SPSH_FAIL(err, SPSH_E_SYNTAX, "%s: is compressed; unpack it first", t->path);
+        return SPSH_FAIL(err, SPSH_E_SYNTAX, "%s: the file is compressed; unpack it first",
+                         t->path);
     for (size_t i = 0; i < size; i++) {
         if (head[i] == '\n' || head[i] == '\r')
             head[i] = '\0';
@@ -422,15 +423,15 @@ static spsh_status check_rules(table_scan *t, spsh_error *err)
         return explain_no_table(t, err);
     if (t->format.unclear_line != 0)
         return SPSH_FAIL(err, SPSH_E_SYNTAX,
-                         "%s: from line %" PRIu64 " on, quotes may belong to the text or "
-                         "enclose fields, and both fit; say layout_name table-raw (quotes "
-                         "are text) or layout_name table-rfc (quotes enclose fields)",
+                         "%s: from line %" PRIu64
+                         " on, quotes may be text or enclose fields, and both fit; set layout_name "
+                         "to table-raw (quotes are text) or table-rfc (quotes enclose fields)",
                          t->path, t->format.unclear_line);
     if (t->scan->domain_rule == SPSH__DOMAIN_COLUMN) {
         t->domain_column = spsh__table_column_find(&t->format.columns, t->scan->domain_name);
         if (t->domain_column == SPSH__COLUMN_NONE)
-            return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "%s: has no column '%.60s'", t->path,
-                             t->scan->options->domain_rule + strlen("column:"));
+            return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "%s: the table has no column '%.60s'",
+                             t->path, t->scan->options->domain_rule + strlen("column:"));
     }
     if (t->scan->options->split_by_name && !has_column(t, SPSH__COLUMN_SPLIT))
         t->split = split_of_name(t->name);

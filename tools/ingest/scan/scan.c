@@ -30,8 +30,8 @@ static spsh_status parse_domain_rule(spsh__scan *scan, const char *rule, spsh_er
         if (!spsh__take_digits(&digits, DIRECTORY_RULE_MAX, &level) || *digits != '\0' ||
             level == 0)
             return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
-                             "domain rule '%s': write dir:1 for the first folder below the "
-                             "corpus or dir:-1 for the folder that holds the file",
+                             "domain rule '%s': write dir:1 for the first folder below the corpus, "
+                             "or dir:-1 for the folder that holds the file",
                              rule);
         scan->domain_rule = SPSH__DOMAIN_DIRECTORY;
         scan->domain_directory = rule[4] == '-' ? -(long)level : (long)level;
@@ -58,8 +58,8 @@ spsh_status spsh__scan_refuse_split(const spsh__scan *scan, const char *layout, 
     if (scan->options->split_filter == NULL)
         return SPSH_OK;
     return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
-                     "%s: %s has no splits, so none can be chosen; leave out the choice of "
-                     "splits or give a table with a split column",
+                     "%s: %s has no splits, so none can be selected; set no split_filter, or give "
+                     "a table with a split column",
                      spsh__view_root(scan->options->view), layout);
 }
 
@@ -151,11 +151,11 @@ static const char *name_problem(const spsh_ingest_item *item)
         spsh_bytes value;
         const char *problem;
     } names[] = {
-        {item->domain,   "domain is not UTF-8 or too long"  },
-        {item->split,    "split is not UTF-8 or too long"   },
-        {item->speaker,  "speaker is not UTF-8 or too long" },
-        {item->language, "language is not UTF-8 or too long"},
-        {item->document, "document is not UTF-8 or too long"},
+        {item->domain,   "domain is not valid UTF-8 or is too long"  },
+        {item->split,    "split is not valid UTF-8 or is too long"   },
+        {item->speaker,  "speaker is not valid UTF-8 or is too long" },
+        {item->language, "language is not valid UTF-8 or is too long"},
+        {item->document, "document is not valid UTF-8 or is too long"},
     };
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         if (names[i].value.size_bytes > SPSH_NAME_BYTES_MAX || !spsh__utf8_valid(names[i].value))
@@ -172,16 +172,16 @@ static bool item_refused(const spsh_ingest_item *item, spsh_reject *ret_reject)
         item->id.size_bytes > SPSH_ID_BYTES_MAX ||
         item->recording_id.size_bytes > SPSH_ID_BYTES_MAX) {
         ret_reject->reason = SPSH_REJECT_BAD_ID;
-        ret_reject->detail = "an id has 1 to 4096 bytes";
+        ret_reject->detail = "the id is empty or longer than 4096 bytes";
     } else if (!spsh__utf8_valid(item->id) || has_control(item->id)) {
         ret_reject->reason = SPSH_REJECT_BAD_ID;
-        ret_reject->detail = "an id is UTF-8 without control characters";
+        ret_reject->detail = "the id is not valid UTF-8, or has control characters";
     } else if (item->text.size_bytes > SPSH_TEXT_BYTES_MAX) {
         ret_reject->reason = SPSH_REJECT_TEXT_TOO_LONG;
-        ret_reject->detail = "a text has at most 1 MiB";
+        ret_reject->detail = "the text is longer than 1 MiB";
     } else if (item->extras.size_bytes > SPSH_TEXT_BYTES_MAX) {
         ret_reject->reason = SPSH_REJECT_TEXT_TOO_LONG;
-        ret_reject->detail = "the other columns together have at most 1 MiB";
+        ret_reject->detail = "the other columns together are longer than 1 MiB";
     } else if (!spsh__utf8_valid(item->text)) {
         ret_reject->reason = SPSH_REJECT_TEXT_INVALID_UTF8;
     } else {
@@ -281,10 +281,9 @@ spsh_status spsh__scan_reject_commands(spsh__scan *scan, uint64_t count, spsh_by
     char detail[128];
     if (count == 0)
         return SPSH_OK;
-    (void)snprintf(detail, sizeof(detail),
-                   "%" PRIu64 " commands were not run: the files that they read are packed as "
-                   "they are",
-                   count);
+    (void)snprintf(
+        detail, sizeof(detail),
+        "%" PRIu64 " commands were not run; the files that they read are packed unchanged", count);
     const spsh_reject reject = {
         .reason = SPSH_REJECT_COMMAND_SOURCE, .source = source, .detail = detail};
     return spsh__scan_reject(scan, &reject, NULL, err);
@@ -302,11 +301,12 @@ spsh_status spsh__scan_walk_note(void *user, spsh__walk_note note, const char *p
         break;
     case SPSH__WALK_LINK_NOT_TAKEN:
         reject.reason = SPSH_REJECT_EXCLUDED_BY_RULE;
-        reject.detail = "a symbolic link to a folder; --follow-links walks it";
+        reject.detail = "a symbolic link to a folder, which is not followed; set follows_links "
+                        "(--follow-links) to follow it";
         break;
     case SPSH__WALK_ALREADY_VISITED:
         reject.reason = SPSH_REJECT_EXCLUDED_BY_RULE;
-        reject.detail = "this folder was already walked under another name";
+        reject.detail = "this folder was already read under another name";
         break;
     }
     return spsh__scan_reject(scan, &reject, NULL, err);
@@ -330,7 +330,7 @@ spsh_status spsh__scan_finish(spsh__scan *scan, spsh_error *err)
     if (scan->excluded_rows > 0) {
         char detail[96];
         (void)snprintf(detail, sizeof(detail),
-                       "%" PRIu64 " utterances of splits that were not asked for",
+                       "%" PRIu64 " utterances of splits that were not selected",
                        scan->excluded_rows);
         const spsh_reject reject = {.reason = SPSH_REJECT_EXCLUDED_BY_RULE,
                                     .source = spsh__bytes_of("."),

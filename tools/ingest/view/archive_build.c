@@ -178,7 +178,8 @@ static spsh_status refuse_foreign(const spsh_io *io, int fd, const char *path, s
     spsh__archive_foreign foreign;
     spsh_status rc = spsh__archive_report_foreign(io, fd, path, &foreign, err);
     if (rc == SPSH_OK && foreign.what != NULL)
-        rc = SPSH_FAIL(err, SPSH_E_SYNTAX, "%s: is called an archive, but %s", path, foreign.what);
+        rc = SPSH_FAIL(err, SPSH_E_SYNTAX, "%s: the name is that of an archive, but it %s", path,
+                       foreign.what);
     return rc;
 }
 
@@ -280,7 +281,7 @@ static spsh_status report_foreign(const build *b, const char *path, int fd, spsh
 
     if (rc != SPSH_OK || foreign.what == NULL)
         return rc;
-    (void)snprintf(detail, sizeof(detail), "is called an archive and %s", foreign.what);
+    (void)snprintf(detail, sizeof(detail), "has the name of an archive, but %s", foreign.what);
     return report_problem(
         b, foreign.is_failure ? SPSH__VIEW_ARCHIVE_BAD : SPSH__VIEW_ARCHIVE_UNREADABLE, path,
         detail, err);
@@ -307,7 +308,8 @@ static spsh_status judge(build *b, const char *path, int fd, uint64_t size_bytes
     if (rc != SPSH_OK)
         return rc;
     if (unpacked)
-        return report_problem(b, SPSH__VIEW_ARCHIVE_UNPACKED, path, "was unpacked beside it", err);
+        return report_problem(b, SPSH__VIEW_ARCHIVE_UNPACKED, path, "was also unpacked next to it",
+                              err);
     b->packed_total += a.kind == SPSH__ARCHIVE_COMPRESSED ? size_bytes : 0;
     a.path = strdup(path);
     a.data = path[0] == '\0' ? strdup(b->options->root) : join(b->options->root, path);
@@ -388,10 +390,11 @@ static spsh_status put(const build *b, int fd, const char *spool, spsh_bytes dat
     spsh_status rc = spsh__archive_write(b->options->io, fd, spool, data, offset_bytes, err);
     if (rc != SPSH_E_NO_SPACE)
         return rc;
-    return SPSH_FAIL(err, SPSH_E_NO_SPACE,
-                     "%s: no room to unpack an archive, after %" PRIu64
-                     " bytes of it; make room, or choose an output on another disk",
-                     spool, offset_bytes);
+    return SPSH_FAIL(
+        err, SPSH_E_NO_SPACE,
+        "%s: the disk is full after %" PRIu64
+        " bytes of an archive were unpacked; free space, or choose an output on another disk",
+        spool, offset_bytes);
 }
 
 /* Sync the spool. A plan may refer to its bytes, so the spool must survive a power failure like the
@@ -538,7 +541,7 @@ static spsh_status add_member(reader *r, const spsh__archive_member *member, sps
                    : report_member(r, SPSH__VIEW_BAD_MEMBER, member->name, member->problem, err);
     if (member->type == SPSH__ARCHIVE_FILE && spsh__archive_is_called_one(member->name))
         rc = report_member(r, SPSH__VIEW_ARCHIVE_NESTED, member->name,
-                           "is an archive in an archive, which is not opened: unpack the outer one",
+                           "is an archive in an archive, which is not opened; unpack the outer one",
                            err);
     if (rc == SPSH_OK)
         rc = add_text(&table->names, member->name, &record.name, err);
@@ -644,8 +647,8 @@ static void announce(const build *b)
     if (b->packed_total == 0 || observer == NULL || observer->log_fn == NULL)
         return;
     (void)snprintf(line, sizeof(line),
-                   "%s: %s of compressed archives will be unpacked into %s, which takes more "
-                   "than that until the dataset is there",
+                   "%s: %s of compressed archives will be unpacked into %s; the unpacked files "
+                   "take more space than that until the dataset is complete",
                    b->options->root, spsh__human_bytes(b->packed_total, size), b->scratch);
     observer->log_fn(observer->user, SPSH_LOG_INFO, line);
 }
@@ -671,7 +674,7 @@ static spsh_status read_stdin(build *b, spsh_error *err)
         rc = spsh__archive_sniff(b->options->io, fd, a.data, &kind, err);
     if (rc == SPSH_OK && kind != SPSH__ARCHIVE_PLAIN)
         rc = SPSH_FAIL(err, SPSH_E_INVALID_ARG,
-                       "standard input is not a tar: \"-\" reads an archive");
+                       "standard input is not a tar; the source \"-\" must be a tar");
     if (fd >= 0)
         (void)b->options->io->close_fn(b->options->io->user, fd);
     if (rc != SPSH_OK) {

@@ -182,7 +182,7 @@ static la_int64_t on_seek(struct archive *handle, void *user, la_int64_t offset,
     else if (whence == SEEK_END)
         base = (la_int64_t)a->size_bytes;
     if (offset < -base || offset > (la_int64_t)a->size_bytes - base) {
-        archive_set_error(handle, EINVAL, "a position outside the file");
+        archive_set_error(handle, EINVAL, "the position is outside the file");
         return ARCHIVE_FATAL;
     }
     a->position = (uint64_t)(base + offset);
@@ -206,7 +206,7 @@ static spsh_status fail_read(spsh__archive *a, spsh_error *err)
         return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "%s: out of memory", a->path);
     text = text == NULL ? "cannot be read" : text;
     if (strcasestr(text, "truncated") != NULL)
-        return SPSH_FAIL(err, SPSH_E_TRUNCATED, "%s: ends too early (%s)", a->path, text);
+        return SPSH_FAIL(err, SPSH_E_TRUNCATED, "%s: the file ends too early (%s)", a->path, text);
     return SPSH_FAIL(err, SPSH_E_CORRUPT, "%s: damaged at byte %" PRIu64 " (%s)", a->path,
                      a->position, text);
 }
@@ -453,7 +453,7 @@ spsh_status spsh__archive_sniff(const spsh_io *io, int fd, const char *path,
         return rc;
     if (got == 0 || (!is_unpacked && got < STREAM_HEAD_BYTES))
         return SPSH_FAIL(err, SPSH_E_TRUNCATED,
-                         "%s: ends too early: nothing can be unpacked from it", path);
+                         "%s: the file was cut off, and nothing can be unpacked from it", path);
     *ret_kind = is_tar(head, got) ? SPSH__ARCHIVE_COMPRESSED : SPSH__ARCHIVE_TEXT;
     return SPSH_OK;
 }
@@ -477,13 +477,13 @@ spsh_status spsh__archive_report_foreign(const spsh_io *io, int fd, const char *
     if (got == 0)
         ret_foreign->what = "has 0 bytes";
     else if (at < got && head[at] == '<')
-        ret_foreign->what = "looks like an HTML page, as of a download that failed";
+        ret_foreign->what = "looks like an HTML page, perhaps of a failed download";
     else if (got >= sizeof(pointer) && memcmp(head, pointer, sizeof(pointer) - 1) == 0)
-        ret_foreign->what = "is a Git LFS pointer: the file was not downloaded";
+        ret_foreign->what = "is a Git LFS pointer: the file was not downloaded; run 'git lfs pull'";
     else if (got < sizeof(head))
         ret_foreign->what = "is shorter than any archive";
     else if (memcmp(head, zeros, sizeof(head)) != 0)
-        *ret_foreign = (spsh__archive_foreign){"is of a kind that is not read", false};
+        *ret_foreign = (spsh__archive_foreign){"is of a kind that cannot be read", false};
     return SPSH_OK;
 }
 
@@ -532,7 +532,7 @@ static const char *clean_name(spsh__builder *name)
         if (length == 0 || (length == 1 && name->data[part] == '.'))
             continue;
         if (length == 2 && memcmp(name->data + part, "..", 2) == 0)
-            problem = "its name leads out of the archive";
+            problem = "its name leads outside the archive";
         if (memchr(name->data + part, 0, length) != NULL)
             problem = "its name holds a zero byte";
         if (out > 0)
@@ -625,7 +625,7 @@ static spsh_status fill_file(spsh__archive *a, struct archive_entry *entry,
 
     if (!archive_entry_size_is_set(entry) || size_bytes < 0 ||
         (uint64_t)size_bytes > MEMBER_BYTES_MAX) {
-        member->problem = "its size is not known, or larger than any file";
+        member->problem = "its size is unknown or impossibly large";
         return SPSH_OK;
     }
     member->size_bytes = (uint64_t)size_bytes;
@@ -638,7 +638,7 @@ static spsh_status fill_file(spsh__archive *a, struct archive_entry *entry,
     member->offset_bytes = (uint64_t)archive_filter_bytes(a->handle, 0);
     if (member->offset_bytes > a->size_bytes ||
         member->size_bytes > a->size_bytes - member->offset_bytes)
-        return SPSH_FAIL(err, SPSH_E_TRUNCATED, "%s: ends in the middle of %s", a->path,
+        return SPSH_FAIL(err, SPSH_E_TRUNCATED, "%s: the file ends in the middle of %s", a->path,
                          member->name);
     if (!a->checked && member->size_bytes > 0) {
         spsh_status rc = check_piece(a, member, err);
@@ -761,12 +761,13 @@ static spsh_status check_zip_end(const spsh__archive *a, spsh_error *err)
     if (rc != SPSH_OK)
         return rc;
     if (!found)
-        return SPSH_FAIL(err, SPSH_E_TRUNCATED, "%s: ends too early: a zip ends with its directory",
-                         a->path);
+        return SPSH_FAIL(err, SPSH_E_TRUNCATED,
+                         "%s: the file was cut off: a zip ends with its directory", a->path);
     if ((a->member_count & end.entries_mask) != end.entries)
         return SPSH_FAIL(err, SPSH_E_CORRUPT,
-                         "%s: has %" PRIu64 " members, but its directory lists %" PRIu64, a->path,
-                         a->member_count, end.entries);
+                         "%s: the archive has %" PRIu64
+                         " members, but its directory lists %" PRIu64,
+                         a->path, a->member_count, end.entries);
     return SPSH_OK;
 }
 
@@ -787,7 +788,7 @@ static spsh_status end_members(spsh__archive *a, bool is_damaged, spsh_error *er
     if (!is_end)
         return SPSH_FAIL(
             err, SPSH_E_TRUNCATED,
-            "%s: ends too early: a tar ends with two blocks of zeros after its last member",
+            "%s: the file was cut off: a tar ends with two blocks of zeros after its last member",
             a->path);
     a->at_end = true;
     return SPSH_E_END;
@@ -826,7 +827,7 @@ static spsh_status next_member(spsh__archive *a, spsh__archive_member *member, s
     if (got == ARCHIVE_EOF || is_damaged)
         return end_members(a, is_damaged, err);
     if (++a->member_count > MEMBERS_MAX)
-        return SPSH_FAIL(err, SPSH_E_LIMIT, "%s: more than 2^30 members", a->path);
+        return SPSH_FAIL(err, SPSH_E_LIMIT, "%s: the archive has more than 2^30 members", a->path);
     a->member_at = 0;
     a->member_bytes = 0;
     a->held = false;
@@ -864,7 +865,7 @@ static spsh_status give(spsh__archive *a, spsh_bytes data, spsh_bytes *ret_data,
         (a->delivered - RATIO_FREE_BYTES) / RATIO_MAX > a->position - a->begin)
         return SPSH_FAIL(err, SPSH_E_LIMIT,
                          "%s: %" PRIu64 " bytes of it unpack to more than %" PRIu64
-                         ": no speech does",
+                         ", which is not plausible for speech",
                          a->path, a->position - a->begin, a->delivered);
     *ret_data = data;
     return SPSH_OK;

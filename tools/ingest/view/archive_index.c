@@ -547,7 +547,7 @@ spsh_status spsh__archive_index_members(const spsh__archive_index *index, const 
     size_t number = lower_bound(index, archive, '\0');
 
     if (number == index->archive_count || strcmp(index->archives[number].path, archive) != 0)
-        return SPSH_FAIL(err, SPSH_E_NOT_FOUND, "%s: no such archive", archive);
+        return SPSH_FAIL(err, SPSH_E_NOT_FOUND, "%s: archive not found", archive);
     const spsh__indexed_archive *a = &index->archives[number];
     for (uint64_t n = 0; n < a->member_count && rc == SPSH_OK; n++) {
         const spsh__member_record record =
@@ -581,7 +581,7 @@ static spsh_status report_repeated(const spsh__archive_index *index,
         return SPSH_OK;
     const spsh__view_problem problem =
         problem_of(index, member, SPSH__VIEW_DUP_MEMBER,
-                   "a later member has the same path and takes its place", &path);
+                   "a later member has the same path and replaces it", &path);
     spsh_status rc = problem.path == NULL ? SPSH_NO_MEMORY(err)
                                           : observer->problem_fn(observer->user, &problem, err);
     spsh__builder_free(&path);
@@ -670,7 +670,8 @@ static spsh_status resolve_links(spsh__archive_index *index, spsh_error *err)
             continue;
         rc = resolve_link(index, n, &link.target, err);
         if (rc == SPSH_OK && link.target == SPSH__NO_MEMBER)
-            rc = report_bad_member(index, n, "a hard link to a member that is not there", err);
+            rc = report_bad_member(
+                index, n, "the member is a hard link to a member that does not exist", err);
         else if (rc == SPSH_OK)
             rc = spsh__column_append(&index->links, &link, sizeof(link), err);
     }

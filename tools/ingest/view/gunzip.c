@@ -77,7 +77,7 @@ static const char *begin_member(spsh__gunzip *g)
         g->is_over = true;
         for (; g->stream.avail_in > 0; g->stream.next_in++, g->stream.avail_in--)
             if (*g->stream.next_in != 0)
-                return "bytes after the end of the gzip stream";
+                return "there are bytes after the end of the gzip stream";
         return NULL;
     }
     g->is_between = false;

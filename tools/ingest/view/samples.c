@@ -6,8 +6,8 @@
 #include "common/file_names.h"
 #include "speechshard/inside.h"
 
-#define TOO_MANY "more than 64 members of one sample"
-#define TWICE    "its sample has a member with this extension already"
+#define TOO_MANY "a sample has more than 64 members"
+#define TWICE    "its sample already has a member with this extension"
 
 typedef struct span {
     size_t at, size_bytes;

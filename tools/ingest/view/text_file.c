@@ -131,7 +131,7 @@ spsh_status spsh__text_file_open(const spsh__view *view, const char *path,
     const int os_errno = spsh__view_locate_known(view, path, SPSH__PIECE_BYTES_UNKNOWN, &piece);
     if (os_errno != 0)
         return SPSH_FAIL_OS(err, os_errno == ENOMEM ? SPSH_E_NO_MEMORY : SPSH_E_IO, os_errno,
-                            "%s: cannot be opened", path);
+                            "%s: cannot open the file", path);
     spsh_status rc = spsh__text_file_open_piece(&piece, path, ret_file, err);
     if (rc == SPSH_OK && view->scratch_directory != NULL && is_compressed(ret_file)) {
         rc = decompress(view, ret_file, err);

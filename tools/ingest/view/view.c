@@ -37,7 +37,7 @@ static char *folder_of(const char *path)
 static spsh_status fail_root(const char *root, int os_errno, spsh_error *err)
 {
     return SPSH_FAIL_OS(err, os_errno == ENOENT ? SPSH_E_NOT_FOUND : SPSH_E_IO, os_errno,
-                        "%s: cannot be read", root);
+                        "%s: cannot read the file", root);
 }
 
 /* Set folder and file for view->root. The folder of a manifest may be unreadable. */
@@ -593,7 +593,7 @@ spsh_status spsh__view_members(const spsh__view *view, const char *archive,
 {
     char *path = view->scratch->index == NULL ? NULL : join(view->prefix, archive);
     if (view->scratch->index == NULL)
-        return SPSH_FAIL(err, SPSH_E_NOT_FOUND, "%s: no such archive", archive);
+        return SPSH_FAIL(err, SPSH_E_NOT_FOUND, "%s: archive not found", archive);
     if (path == NULL)
         return SPSH_NO_MEMORY(err);
     spsh_status rc = spsh__archive_index_members(view->scratch->index, path, member_fn, user, err);
