@@ -156,7 +156,7 @@ LC_ALL=C sort "$work/out" >"$work/want"
 for tars in tars tars.3; do
     run pack "$work/$tars" -o "$work/again-$tars.spsh"
     want_status 0
-    want_err "recognised as webdataset"
+    want_err "recognized as webdataset"
     run ls "$work/again-$tars.spsh"
     LC_ALL=C sort "$work/out" >"$work/again"
     want_same "$work/want" "$work/again"

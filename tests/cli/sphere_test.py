@@ -90,8 +90,8 @@ def test_damage(work):
     noise = random.Random(5).randbytes(2 * RATE)
     good = sphere(noise)
     wrong = {
-        "cut.sph": (good[:-2], "truncated", "SPHERE: 16000 bytes of samples, the file has 15998"),
-        "head.sph": (good[:900], "truncated", "the header has 1024 bytes"),
+        "cut.sph": (good[:-2], "truncated", "SPHERE: the header states 16000 bytes of samples, but the file has 15998"),
+        "head.sph": (good[:900], "truncated", "the header states a size of 1024 bytes"),
         "shorten.sph": (sphere(noise, coding="pcm,embedded-shorten-v2.00"), "unsupported_codec", "sph2pipe"),
         "order.sph": (sphere(noise, order="1"), "bad_container", "sample_byte_format '1'"),
         "apart.sph": (sphere(noise, channels=2, more=["channels_interleaved -s5 FALSE"]), "unsupported_codec", "one after"),

@@ -71,7 +71,7 @@ def pack(name, *options):
     words = [command, "pack", "-", "-o", folder / name, "--json", "--max-rejects", "100%", *options]
     done = subprocess.run(words, input=data, capture_output=True)
     assert done.returncode == 0, done.stderr.decode()
-    assert options or b": recognised as webdataset because" in done.stderr, done.stderr.decode()
+    assert options or b": recognized as webdataset because" in done.stderr, done.stderr.decode()
     listed = subprocess.run([command, "ls", "--json", folder / name], check=True, capture_output=True)
     utterances = [json.loads(line) for line in listed.stdout.split(b"\n") if line]
     return json.loads(done.stdout), {utterance["id"]: utterance for utterance in utterances}

@@ -212,7 +212,7 @@ def check_case(checks, command, make, expected, layout, clip):
         if expected.get("stderr", "") not in packed.stderr:
             checks.fail(f"no {expected['stderr']!r} in the messages")
         if packed.returncode == 0 and "--layout" not in expected.get("options", []):
-            if f": recognised as {expected.get('layout', layout)} because " not in packed.stderr:
+            if f": recognized as {expected.get('layout', layout)} because " not in packed.stderr:
                 checks.fail(f"layout {expected.get('layout', layout)} was not detected")
         if packed.returncode != 0:
             if checks.failures:

@@ -100,8 +100,8 @@ def check_beside(checks, command, file, loose, want, layout):
     if want is None:
         check_refused(checks, file, packed, dataset)
         return
-    if layout is not None and f"{file}: recognised as {layout} because " not in packed.stderr:
-        checks.fail(f"not recognised as {layout}: {packed.stderr}")
+    if layout is not None and f"{file}: recognized as {layout} because " not in packed.stderr:
+        checks.fail(f"not recognized as {layout}: {packed.stderr}")
     compare(checks, files_below(dataset), want, "that of the file alone")
     if NEIGHBORS in packed.stderr or LOOSE in packed.stderr:
         checks.fail(f"other corpora are named in {packed.stderr}")

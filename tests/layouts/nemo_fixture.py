@@ -89,7 +89,7 @@ def make_types(root, clip):
 
 TYPES = {
     "rejects": {"row_syntax": (len(BAD), len(BAD))},
-    "told": ["'audio_filepath' is a number, and must be a string", "'speaker' is a list, and must be a string or a number"],
+    "told": ["'audio_filepath' is a number, but must be a string", "'speaker' is a list, but must be a string or a number"],
     "all_ids": ["3"],
     "ids": {"3": {"text": "right", "speaker": "4", "language": "5"}},
 }

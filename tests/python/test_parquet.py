@@ -337,7 +337,7 @@ class Presets(ParquetTest):
         write(folder / "9_hours-00000-of-00001.parquet", self.mls_rows([names[0], "7_8_000001", "x"]))
         write(folder / "dev-00000-of-00001.parquet", self.mls_rows(["1_2_000003"]))
         stream = Stream(self.root)
-        self.assertIn("recognised as mls because it has the columns original_path", stream.messages)
+        self.assertIn("recognized as mls because it has the columns original_path", stream.messages)
         self.assertEqual(sorted(stream.ids), sorted(names + ["7_8_000001", "1_2_000003"]))
         self.assertEqual(
             stream.samples[names[0]],
@@ -391,7 +391,7 @@ class Presets(ParquetTest):
         partial = self.root / "dirty" / "partial-train" / "0000.parquet"
         write(partial, self.ps_rows(["cut_00001"]))
         stream = Stream(self.root)
-        self.assertIn("recognised as peoples-speech because", stream.messages)
+        self.assertIn("recognized as peoples-speech because", stream.messages)
         self.assertIn(
             "dirty/partial-train/0000.parquet: excluded: 'partial-train' is only a part", stream.messages
         )
@@ -458,7 +458,7 @@ class Presets(ParquetTest):
         for split, numbers in splits.items():
             write(folder / f"{split}-00000-of-00001.parquet", [self.cv_row(n) for n in numbers])
         stream = Stream(self.root)
-        self.assertIn("recognised as common-voice because it has the columns client_id", stream.messages)
+        self.assertIn("recognized as common-voice because it has the columns client_id", stream.messages)
         self.assertEqual(
             {key[-1]: s["split"] for key, s in stream.samples.items()},
             {"1": "train", "2": "train", "3": "test", "4": "dev", "5": "test", "6": "validated"},

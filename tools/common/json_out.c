@@ -234,7 +234,7 @@ static spsh_status write_text(spsh_json *json, size_t flags, FILE *stream, spsh_
     free(text);
     return is_written
                ? SPSH_OK
-               : SPSH_FAIL_OS(err, SPSH_E_IO, os_errno, "write failed: %s", strerror(os_errno));
+               : SPSH_FAIL_OS(err, SPSH_E_IO, os_errno, "cannot write: %s", strerror(os_errno));
 }
 
 spsh_status spsh__json_write_line(spsh_json *json, FILE *stream, spsh_error *err)

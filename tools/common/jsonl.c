@@ -234,7 +234,7 @@ static bool take_word(json_cursor *c, spsh__json_value *value)
             return true;
         }
     }
-    return fail_at(c, c->at, left == 0 ? "the line ends too early" : "not a JSON value");
+    return fail_at(c, c->at, left == 0 ? "the line is cut off" : "not a JSON value");
 }
 
 static bool take_scalar(json_cursor *c, spsh__json_value *value)
@@ -308,7 +308,7 @@ static bool take_value(json_cursor *c, spsh__json_value *value)
                 continue;
             }
             if (!take_byte(c, object ? '}' : ']'))
-                return fail_at(c, c->at, "the line ends too early");
+                return fail_at(c, c->at, "the line is cut off");
             depth--;
         } else if (!take_scalar(c, &inner)) {
             return false;
@@ -536,7 +536,7 @@ const char *spsh__json_kind_problem(const spsh__json_value *values, const char *
                              : kinds[i] == SPSH__JSON_NUMBERS ? "a number"
                              : kinds[i] == SPSH__JSON_STRINGS ? "a string"
                                                               : "a string or a number";
-        (void)snprintf(buffer, SPSH__JSON_KIND_PROBLEM_BYTES, "'%.80s' is %s, and must be %s",
+        (void)snprintf(buffer, SPSH__JSON_KIND_PROBLEM_BYTES, "'%.80s' is %s, but must be %s",
                        names[i], words[values[i].kind], wanted);
         return buffer;
     }
@@ -602,7 +602,7 @@ spsh_status spsh__jsonl_reader_new(const spsh__text_input *input, const char *co
 {
     const spsh__dialect dialect = {.kind = SPSH__DIALECT_RAW, .delimiter = '\0'};
     if (name_count > SPSH__JSON_NAMES_MAX)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "%zu names, at most %u are looked for",
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "%zu names, but at most %u can be searched for",
                          name_count, SPSH__JSON_NAMES_MAX);
     spsh__jsonl_reader *reader = calloc(1, sizeof(*reader));
     if (reader == NULL)

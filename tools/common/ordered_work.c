@@ -90,7 +90,7 @@ static spsh_status start_threads(spsh__ordered_work *w, spsh_error *err)
     }
     if (w->thread_count > 0)
         return SPSH_OK; /* fewer are slower, not wrong */
-    return SPSH_FAIL_OS(err, SPSH_E_NO_MEMORY, failed, "no thread can be started");
+    return SPSH_FAIL_OS(err, SPSH_E_NO_MEMORY, failed, "cannot start a thread");
 }
 
 spsh_status spsh__ordered_work_start(const spsh__ordered_work_options *options,

@@ -18,10 +18,10 @@ spsh_status spsh__plain_file_open(const char *path, const char *name, spsh__plai
     const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (fd < 0)
         return SPSH_FAIL_OS(err, errno == ENOENT ? SPSH_E_NOT_FOUND : SPSH_E_IO, errno,
-                            "%s: cannot be opened", name);
+                            "%s: cannot open the file", name);
     if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
         (void)close(fd);
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "%s: is not a regular file", name);
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "%s: not a regular file", name);
     }
     *ret_file = (spsh__plain_file){fd, (uint64_t)info.st_size, name};
     return SPSH_OK;
@@ -46,7 +46,7 @@ spsh_status spsh__plain_file_read(const spsh__plain_file *file, uint64_t offset_
         if (got < 0 && errno == EINTR)
             continue;
         if (got < 0)
-            return SPSH_FAIL_OS(err, SPSH_E_IO, errno, "%s: cannot be read", file->name);
+            return SPSH_FAIL_OS(err, SPSH_E_IO, errno, "%s: cannot read the file", file->name);
         done += (size_t)got;
     }
     *ret_size_bytes = done;

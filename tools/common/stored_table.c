@@ -27,7 +27,7 @@ static spsh_status grow(spsh__stored *stored, spsh_error *err)
 {
     size_t capacity = stored->capacity == 0 ? 256 : 2 * stored->capacity;
     if (capacity >= UINT32_MAX)
-        return SPSH_FAIL(err, SPSH_E_LIMIT, "too many recordings in one unit");
+        return SPSH_FAIL(err, SPSH_E_LIMIT, "a unit has too many recordings");
     spsh__stored_entry *entries = realloc(stored->entries, capacity * sizeof(*entries));
     if (entries == NULL)
         return SPSH_NO_MEMORY(err);

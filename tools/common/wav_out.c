@@ -190,7 +190,7 @@ spsh_status spsh__wav_write(const spsh__wav *wav, spsh_reader *reader, uint64_t 
         uint64_t samples = 0;
         rc = read_chunk(wav, &from, pcm, &samples, err);
         if (rc == SPSH_OK && (samples == 0 || samples > wav->samples - from.done))
-            rc = SPSH_FAIL(err, SPSH_E_AUDIO, "audio ends after %llu of %llu samples",
+            rc = SPSH_FAIL(err, SPSH_E_AUDIO, "the audio ends after %llu of %llu samples",
                            (unsigned long long)from.done, (unsigned long long)wav->samples);
         if (rc == SPSH_OK)
             rc = sink->write_fn(sink->user, bytes,

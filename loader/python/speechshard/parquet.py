@@ -560,7 +560,7 @@ def plan(places, arguments):
         chosen = corpus.arrange()
         first, why = found[0]
         rows = sum(place.rows for place in chosen)
-        say(f"{first.source}: recognised as {kind.name} because {why}; {len(chosen)} files, {rows} rows")
+        say(f"{first.source}: recognized as {kind.name} because {why}; {len(chosen)} files, {rows} rows")
         planned.append((corpus, chosen))
         for place, missing in incomplete(chosen):
             say(f"{place.relative}: {missing}")

@@ -97,7 +97,7 @@ static void test_problems(void)
         {"{\"a\":1",                 "a comma or the end of the object is missing",         6},
         {"{\"a\":1,}",               "a key is missing",                                    7},
         {"{\"a\" 1}",                "a colon is missing",                                  5},
-        {"{\"a\":",                  "the line ends too early",                             5},
+        {"{\"a\":",                  "the line is cut off",                                 5},
         {"{\"a\":NaN}",              "not a JSON value",                                    5},
         {"{\"a\":01}",               "a number begins with 0",                              5},
         {"{\"a\":1.}",               "a number lacks digits",                               7},
@@ -113,7 +113,7 @@ static void test_problems(void)
         {"{\"a\":\"\xed\xa0\x80\"}", "not UTF-8",                                           6},
         {"{\"a\":[1 2]}",            "a comma or the end of a list or object is missing",   8},
         {"{\"a\":[1}",               "a comma or the end of a list or object is missing",   7},
-        {"{\"a\":[",                 "the line ends too early",                             6},
+        {"{\"a\":[",                 "the line is cut off",                                 6},
         {"{\"a\":{\"b\"}}",          "a colon is missing",                                  9},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {

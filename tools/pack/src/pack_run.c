@@ -151,7 +151,9 @@ static spsh_status take_lock(const spsh_io *io, const paths *p, int *ret_fd, sps
         return SPSH_FAIL_OS(err, spsh_io_status(-fd), -fd, "%s: %s", path(p, LOCK), strerror(-fd));
     if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
         (void)io->close_fn(io->user, fd);
-        return SPSH_FAIL(err, SPSH_E_EXISTS, "%s: another pack is at work on it", p->output);
+        return SPSH_FAIL(err, SPSH_E_EXISTS,
+                         "%s: another pack is writing to it; wait until that one has finished",
+                         p->output);
     }
     *ret_fd = fd;
     return SPSH_OK;
@@ -208,10 +210,10 @@ static spsh_status check_published(const spsh_pack_options *options, const spsh_
     result->info = *spsh_dataset_info_get(dataset);
     spsh_dataset_close(dataset);
     if (memcmp(result->info.dataset_id, plan->dataset_id, sizeof(plan->dataset_id)) != 0)
-        return SPSH_FAIL(err, SPSH_E_EXISTS,
-                         "%s holds another dataset, of other input or options; choose another "
-                         "output, or remove it",
-                         options->output);
+        return SPSH_FAIL(
+            err, SPSH_E_EXISTS,
+            "%s holds a dataset of other corpora or options; choose another output, or remove it",
+            options->output);
     result->already_packed = true;
     result->counts.packed = result->info.utterance_count;
     return SPSH_OK;
@@ -255,8 +257,8 @@ static spsh_status check_damage(const spsh_pack_options *options, const spsh__pl
         return SPSH_OK;
     return SPSH_FAIL(err, SPSH_E_TRUNCATED,
                      "%s: not published: %" PRIu64
-                     " %s damaged (see above), and nobody knows what is lost; replace what is "
-                     "damaged, or pack what can be read with SPSH_PACK_REJECTS_ALL",
+                     " %s damaged (see above), so the lost rows are unknown; replace the damaged "
+                     "files, or pack the readable rows with SPSH_PACK_REJECTS_ALL",
                      options->output, files,
                      files == 1 ? "archive or manifest is" : "archives or manifests are");
 }
@@ -316,8 +318,7 @@ static spsh_status fail_empty(const spsh_pack_options *options, const spsh__pack
         rc = SPSH_NO_MEMORY(err);
     else if (rows[most] == 0 && options->split_filter != NULL)
         rc = SPSH_FAIL(err, SPSH_E_UNKNOWN_NAME,
-                       "%s: nothing to pack: split_filter %s: no row of the corpus is of this "
-                       "split",
+                       "%s: nothing to pack: no row of the corpus has a split of split_filter, %s",
                        root, options->split_filter);
     else if (rows[most] == 0)
         rc = SPSH_FAIL(err, SPSH_E_NOT_FOUND,
@@ -381,8 +382,8 @@ static spsh_status check_balance(const spsh__plan *plan, const spsh__packed *pac
         if (!spsh__source_balances(&source->rows, &packed->tallies[i]))
             return SPSH_FAIL(
                 err, SPSH_E_CORRUPT,
-                "%s: %" PRIu64 " rows were read, of which %" PRIu64 " were packed and %" PRIu64
-                " rejected, which is not all: this is a fault of speechshard, please report it",
+                "%s: of %" PRIu64 " rows, %" PRIu64 " were packed and %" PRIu64
+                " were rejected, which are not all; this is a bug of speechshard, please report it",
                 source->root, spsh__source_rows_in(&source->rows), packed->tallies[i].packed,
                 spsh__source_rejected(&source->rows, &packed->tallies[i]));
     }

@@ -40,10 +40,12 @@ static spsh_status check_texts(const spsh_pack_options *o, spsh_error *err)
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "corpora and output are required");
     for (size_t i = 0; o->corpus_count > 1 && i < o->corpus_count; i++)
         if (strcmp(o->corpora[i], "-") == 0)
-            return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "\"-\" is packed by itself");
+            return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "\"-\" must be the only corpus");
     if (o->layout_name != NULL && spsh__layout_find(o->layout_name) == NULL)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "layout_name %.60s: no such layout",
-                         o->layout_name);
+        return SPSH_FAIL(
+            err, SPSH_E_INVALID_ARG,
+            "layout_name %.60s: unknown layout; 'speechshard pack --layout list' prints the names",
+            o->layout_name);
     for (size_t i = 0; i < o->column_rule_count; i++)
         if (!spsh_pack_column_is_valid(o->column_rules[i]))
             return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
@@ -57,7 +59,7 @@ static spsh_status check_range(const char *name, uint64_t value, uint64_t min, u
 {
     if (value >= min && value <= max)
         return SPSH_OK;
-    return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "%s is %llu, want %llu to %llu", name,
+    return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "%s is %llu, expected %llu to %llu", name,
                      (unsigned long long)value, (unsigned long long)min, (unsigned long long)max);
 }
 

@@ -325,7 +325,7 @@ static spsh_status check_same_run(const spsh_pack_options *options, spsh__journa
         strcmp(rest, spsh__builder_text(&plan->options)) != 0)
         return SPSH_FAIL(err, SPSH_E_EXISTS,
                          "%s holds an unfinished pack of other corpora or options; repeat that "
-                         "command to finish it, or remove the directory to start afresh",
+                         "command to finish it, or remove the directory to start again",
                          options->output);
     return SPSH_OK;
 }
@@ -377,13 +377,13 @@ spsh_status spsh__plan_load(const spsh_pack_options *options, const char *work_d
         goto out;
     if (!spsh__journal_take_numbers(&journal, PLAN_HEAD, head, 2) || head[0] != PLAN_VERSION)
         rc = SPSH_FAIL(err, SPSH_E_EXISTS,
-                       "%s holds an unfinished pack of another version of speechshard; remove "
-                       "the directory to start afresh",
+                       "%s holds an unfinished pack of another version of speechshard; remove the "
+                       "directory to start again",
                        options->output);
     if (rc == SPSH_OK)
         rc = check_same_run(options, &journal, &plan, err);
     if (rc == SPSH_OK && !read_body(&journal, &plan, head[1]))
-        rc = SPSH_FAIL(err, SPSH_E_CORRUPT, "%s: malformed", journal.path);
+        rc = SPSH_FAIL(err, SPSH_E_CORRUPT, "%s: the file is malformed", journal.path);
     if (rc != SPSH_OK)
         goto out;
     plan.loaded = true;
@@ -407,7 +407,8 @@ static spsh_status read_range(const spsh_io *io, const char *path, const spsh__p
     (void)io->close_fn(io->user, fd);
     if (rc == SPSH_OK && spsh__pack_hash64((spsh_bytes){items, unit->size_bytes}) != unit->hash)
         rc = SPSH_FAIL(err, SPSH_E_CORRUPT,
-                       "%s: damaged at %" PRIu64 "; remove the work directory to start afresh",
+                       "%s: the file is damaged at %" PRIu64
+                       "; remove the work directory to start again",
                        path, unit->offset_bytes);
     return rc;
 }

@@ -264,8 +264,8 @@ static spsh_status scan_source(spsh__plan_scan *scan, const spsh__view *view,
 
     if (options->column_rule_count > 0 && !layout->takes_columns)
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
-                         "%s: column_rules is for tables, and this is read as %s; layout_name "
-                         "table reads it as a table",
+                         "%s: column_rules is only for tables, but this is read as %s; set "
+                         "layout_name to table to read it as a table",
                          spsh__view_root(view), layout->name);
     if (!spsh__sources_add(&scan->counts.sources, scan->corpus, scan->below, layout->name,
                            evidence))
@@ -296,8 +296,8 @@ static spsh_status report_leftovers(spsh__plan_scan *scan, const spsh__view *vie
     }
     if (corpus->cut_short)
         say(scan, SPSH_LOG_WARNING,
-            "%s: more folders than are searched for corpora; check the list above and give what "
-            "is missing by itself",
+            "%s: the folder has more subfolders than are searched for corpora; check the list "
+            "above, and give missing corpora separately",
             root);
     return rc;
 }
@@ -314,7 +314,7 @@ static spsh_status scan_found(spsh__plan_scan *scan, const spsh__view *view,
         return rc;
     const spsh__view *root = below == NULL ? view : below;
     scan->below = source->below;
-    say(scan, SPSH_LOG_INFO, "%s: recognised as %s because %s", spsh__view_root(root),
+    say(scan, SPSH_LOG_INFO, "%s: recognized as %s because %s", spsh__view_root(root),
         source->layout->name, source->probe.evidence);
     rc = scan_source(scan, root, source->layout, source->probe.evidence, err);
     scan->below = "";
@@ -333,10 +333,11 @@ static spsh_status scan_view(spsh__plan_scan *scan, const spsh__view *view, spsh
                              scan->options->layout_name);
         if (spsh__view_file(view) != NULL && !layout->reads_file)
             return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
-                             "%s: layout_name %s reads a folder or an archive, and this is a "
-                             "file; give its folder",
+                             "%s: layout_name %s reads a folder or an archive, but this is a file; "
+                             "give its folder",
                              spsh__view_root(view), layout->name);
-        say(scan, SPSH_LOG_INFO, "%s: read as %s, as asked", spsh__view_root(view), layout->name);
+        say(scan, SPSH_LOG_INFO, "%s: read as %s, as requested", spsh__view_root(view),
+            layout->name);
         return scan_source(scan, view, layout, "--layout says so", err);
     }
     spsh_status rc = spsh__corpus_find(view, &corpus, err);
@@ -567,7 +568,7 @@ spsh_status spsh__plan_scan_next(spsh__plan_scan *scan, spsh_bytes *ret_bytes,
         if (rc != SPSH_OK)
             return rc;
         if (!spsh__item_read(*ret_bytes, ret_item, &sequence))
-            return SPSH_FAIL(err, SPSH_E_CORRUPT, "an item was damaged while it was sorted");
+            return SPSH_FAIL(err, SPSH_E_CORRUPT, "a temporary file of the sort is damaged");
         if (scan->duplicate_count == 0 ||
             bsearch(&sequence, scan->duplicates, scan->duplicate_count, sizeof(uint64_t),
                     spsh__compare_u64) == NULL)

@@ -65,12 +65,12 @@ static bool judge_size(spsh__pack_source *source, const struct stat *state, spsh
                piece->size_bytes > file_bytes - piece->offset_bytes) {
         reject(source, SPSH_REJECT_CHANGED_WHILE_READ, "");
         (void)snprintf(source->detail, sizeof(source->detail),
-                       "%" PRIu64 " bytes, %" PRIu64 " when it was scanned", file_bytes,
+                       "%" PRIu64 " bytes, but %" PRIu64 " bytes when it was scanned", file_bytes,
                        piece->file_bytes);
     } else if (piece->size_bytes > size_max) {
         reject(source, SPSH_REJECT_TOO_LONG, "");
         (void)snprintf(source->detail, sizeof(source->detail),
-                       "%" PRIu64 " bytes, the limit is %" PRIu64, piece->size_bytes, size_max);
+                       "%" PRIu64 " bytes, but the limit is %" PRIu64, piece->size_bytes, size_max);
     }
     return !source->rejected;
 }
@@ -94,7 +94,7 @@ static spsh_status read_open_file(const spsh_io *io, int fd, const spsh__piece *
     if (error != 0)
         return fail_io(piece->path, error, err);
     if (rc == SPSH_E_TRUNCATED || !same_state(before, &after))
-        reject(source, SPSH_REJECT_CHANGED_WHILE_READ, "the file changed while it was read");
+        reject(source, SPSH_REJECT_CHANGED_WHILE_READ, "the file changed during reading");
     return SPSH_OK;
 }
 

@@ -201,10 +201,10 @@ static spsh_status resample(const spsh_pack_options *options, spsh__prepared *pr
     uint64_t samples = 0;
 
     if (__builtin_mul_overflow(record->samples, (uint64_t)options->rate_hz, &capacity))
-        return SPSH_FAIL(err, SPSH_E_LIMIT, "too long to be resampled");
+        return SPSH_FAIL(err, SPSH_E_LIMIT, "too long to resample");
     capacity = capacity / record->sample_rate_hz + 1;
     if (capacity > SPSH_PCM_BYTES_MAX / sizeof(int16_t) / record->channels)
-        return SPSH_FAIL(err, SPSH_E_LIMIT, "too long to be resampled");
+        return SPSH_FAIL(err, SPSH_E_LIMIT, "too long to resample");
     int16_t *out = malloc((size_t)(capacity * record->channels) * sizeof(int16_t));
     if (out == NULL)
         return SPSH_NO_MEMORY(err);
@@ -232,7 +232,7 @@ static spsh_status encode(const spsh_pack_options *options, spsh__prepared *prep
     spsh_status rc = SPSH_OK;
 
     if (capacity == SIZE_MAX)
-        return SPSH_FAIL(err, SPSH_E_LIMIT, "too long to be encoded");
+        return SPSH_FAIL(err, SPSH_E_LIMIT, "too long to encode");
     prepared->encoded = malloc(capacity);
     if (prepared->encoded == NULL)
         return SPSH_NO_MEMORY(err);
@@ -279,7 +279,7 @@ static spsh_status check_encoded(spsh__prepared *prepared, spsh_error *err)
                 memcmp(result.pcm_hash, record->pcm_hash, sizeof(result.pcm_hash)) == 0;
     if (result.samples != record->samples || !same)
         return SPSH_FAIL(err, SPSH_E_CORRUPT,
-                         "encoding %s lost something: %" PRIu64 " samples became %" PRIu64,
+                         "encoding with %s is not lossless: %" PRIu64 " samples became %" PRIu64,
                          spsh_codec_name(record->codec), record->samples, result.samples);
     memcpy(record->pcm_hash, result.pcm_hash, sizeof(record->pcm_hash));
     record->flags |= SPSH_RECORD_PCM_HASH;
@@ -381,7 +381,7 @@ static spsh_status trust_headers(const spsh_pack_options *options, spsh__prepare
         return SPSH_OK;
     }
     if (info.samples > SPSH_PCM_BYTES_MAX / info.channels / sample_bytes(info.format)) {
-        reject(prepared, SPSH_REJECT_TOO_LONG, "more PCM than can be read again");
+        reject(prepared, SPSH_REJECT_TOO_LONG, "the PCM is too large to be read again");
         return SPSH_OK;
     }
     fill_record(prepared, &info, info.samples, nominal_rate_hz);

@@ -52,7 +52,7 @@ static spsh_status read_size(spsh_bytes file, sphere *s, spsh_error *err)
         return SPSH_FAIL_AT(err, SPSH_E_AUDIO, MAGIC_BYTES, "SPHERE: no size of the header");
     if (size > file.size_bytes)
         return SPSH_FAIL_AT(err, SPSH_E_TRUNCATED, file.size_bytes,
-                            "SPHERE: the header has %llu bytes, the file %zu",
+                            "SPHERE: the header states a size of %llu bytes, but the file has %zu",
                             (unsigned long long)size, file.size_bytes);
     s->header_bytes = size;
     return SPSH_OK;
@@ -194,9 +194,10 @@ static spsh_status find_data(const sphere *s, spsh_bytes file, const spsh__wav_f
     /* Counts are below 2^52 and a block has at most 256 bytes: no overflow. */
     const uint64_t wanted = s->samples == ABSENT ? there : s->samples * block;
     if (wanted > there || wanted % block != 0)
-        return SPSH_FAIL_AT(err, SPSH_E_TRUNCATED, file.size_bytes,
-                            "SPHERE: %llu bytes of samples, the file has %llu",
-                            (unsigned long long)wanted, (unsigned long long)there);
+        return SPSH_FAIL_AT(
+            err, SPSH_E_TRUNCATED, file.size_bytes,
+            "SPHERE: the header states %llu bytes of samples, but the file has %llu",
+            (unsigned long long)wanted, (unsigned long long)there);
     if (wanted > SPSH_PCM_BYTES_MAX)
         return SPSH_FAIL(err, SPSH_E_LIMIT, "SPHERE: %llu bytes of samples",
                          (unsigned long long)wanted);

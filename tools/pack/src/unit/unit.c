@@ -127,7 +127,7 @@ static void note_length(placer *p, const spsh_ingest_item *item, uint64_t audio_
     if (!spsh__item_length_is_off(item, audio_ns))
         return;
     (void)snprintf(detail, sizeof(detail),
-                   "the metadata say %" PRIu64 ".%03" PRIu64 " s, the audio has %" PRIu64
+                   "the metadata state %" PRIu64 ".%03" PRIu64 " s, but the audio has %" PRIu64
                    ".%03" PRIu64 " s",
                    expected_ms / 1000, expected_ms % 1000, audio_ms / 1000, audio_ms % 1000);
     report(p, (spsh_reject){.reason = SPSH_REJECT_DURATION_MISMATCH,

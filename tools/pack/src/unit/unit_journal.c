@@ -245,7 +245,8 @@ static spsh_status read_journal(const spsh__unit_context *context, const char *p
         return rc;
     if (!read_state(&journal, context, state, &sealed, &has_rejects) ||
         (sealed && !read_seal(&journal, state, &seal)) || !read_stored(&journal, state))
-        rc = SPSH_FAIL(err, SPSH_E_CORRUPT, "%s: malformed, or of another plan", path);
+        rc = SPSH_FAIL(err, SPSH_E_CORRUPT, "%s: the file is malformed, or belongs to another plan",
+                       path);
     spsh__journal_free(&journal);
     if (rc != SPSH_OK)
         return rc;
