@@ -238,7 +238,7 @@ def test_folders(work):
     for name in ("taken", "speech.spsh", "speech/mls_polish/test/transcripts.txt"):
         done = audit(work, name)
         equal(done.returncode, 1, f"{name} is refused: {done.stderr}")
-        check("no report of an audit" in done.stderr or "not a folder" in done.stderr, f"{name}: {done.stderr}")
+        check("not a report of an audit" in done.stderr or "cannot read the folder" in done.stderr, f"{name}: {done.stderr}")
     equal(files_of(work / "taken"), {"summary.json": b"{}"}, "untouched")
 
 
@@ -313,7 +313,7 @@ def test_damage(work):
         check(not (work / "broken.spsh" / "fingerprints").exists(), f"{train}: nothing was made")
     done = audit(work, "damaged", test=("speech.spsh:caf\udce9",))
     equal(done.returncode, 2, f"not UTF-8: {done.stderr}")
-    check("names of splits are UTF-8" in done.stderr, f"not UTF-8: {done.stderr}")
+    check("the name of a split must be valid UTF-8" in done.stderr, f"not UTF-8: {done.stderr}")
     check(not (work / "damaged").exists(), "nothing was written")
 
 

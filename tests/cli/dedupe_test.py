@@ -188,8 +188,8 @@ def test_parts_from_nothing():
     want = (work / "small.jsonl").read_bytes()
     shutil.rmtree(work / "small.spsh" / "fingerprints")
     part = ("dedupe", work / "small.spsh", work / "two.spsh", "-o", work / "waits.jsonl", "--part")
-    check("when the other parts are done" in good(*part, "0/3").stderr, "part 0 waits")
-    check("when the other parts are done" in good(*part, "1/3").stderr, "part 1 waits")
+    check("when the other parts are complete" in good(*part, "0/3").stderr, "part 0 waits")
+    check("when the other parts are complete" in good(*part, "1/3").stderr, "part 1 waits")
     check(not (work / "waits.jsonl").exists(), "no plan before all parts are done")
     for number in (2, 0, 1):
         good(*part, f"{number}/3")
@@ -283,13 +283,13 @@ def test_apply_refuses():
     kept = Plan(plan).members["plain-mp3"]["kept"]["id"]
     (work / "kept.tsv").write_text(kept + "\tno good\n")
     good("overlay", work / "one.spsh", "add", "kept", "--skip", work / "kept.tsv")
-    bad(f"'{kept}', which the plan keeps in place of its copies, is skipped", "apply", plan)
+    bad(f"'{kept}', which the plan keeps instead of its copies, is now skipped", "apply", plan)
     good("overlay", work / "one.spsh", "remove", "kept")
     os.rename(work / "two.spsh", work / "moved.spsh")
     bad("two.spsh", "apply", plan)
     good("apply", plan, work / "moved.spsh")
     good("revert", plan, work / "moved.spsh")
-    bad("none of the datasets that", "apply", plan, work / "small.spsh")
+    bad("not one of the datasets of the plan", "apply", plan, work / "small.spsh")
     os.rename(work / "small.spsh", work / "two.spsh")
     bad("another dataset: the plan was made for", "apply", plan)
     os.rename(work / "two.spsh", work / "small.spsh")
@@ -300,9 +300,9 @@ def test_apply_refuses():
     at = next(i for i, line in enumerate(lines) if '"decision":"drop"' in line)
     changes = {
         f"ends with line {len(lines) - 1}, without": "".join(lines[:-1]),
-        f"line {len(lines)}: not the hash": text.replace("same_recording", "same_recordinG", 1),
+        f"line {len(lines)}: the hash does not match": text.replace("same_recording", "same_recordinG", 1),
         f"line {at + 1}: ": text.replace(lines[at], lines[at][:-9] + "\n"),
-        f"line {at + 1}: an utterance is dropped for what may never": text.replace(
+        f"line {at + 1}: an utterance is dropped for a reason that must not": text.replace(
             lines[at], lines[at].replace('"tier":"acoustic"', '"tier":"text_exact"').replace('"tier":"pcm"', '"tier":"text_exact"')
             .replace('"tier":"bytes"', '"tier":"text_exact"').replace('"tier":"pcm_chunks"', '"tier":"text_exact"')),
         "schema speechshard.copy-plan/2": text.replace("copy-plan/1", "copy-plan/2", 1),
@@ -352,7 +352,7 @@ def test_splits():
     check(not (fresh / "fingerprints").exists(), "a slip is told before anything is made")
     bad("two.spsh: no split 'train'; this dataset has no splits", "dedupe", f"{work / 'two.spsh'}:train",
         status=2)
-    bad("names of splits are UTF-8", "dedupe", f"{one}:caf\udce9", status=2)
+    bad("the name of a split must be valid UTF-8", "dedupe", f"{one}:caf\udce9", status=2)
     for splits, seconds in ((":dev", 5), (":dev,test", 9), ("", 61)):
         hours = json.loads(good("dedupe", f"{one}{splits}", f"{one}:dev", "--estimate", "--json").stdout)["audio_hours"]
         check(abs(3600 * hours - seconds) < 0.1, f"{splits}: {3600 * hours} s")
@@ -366,7 +366,7 @@ def test_usage():
     bad("--part '2/2' is not a part", "dedupe", one, "-o", "x", "--part", "2/2", status=2)
     bad("--exact-only compares no audio", "dedupe", one, "--exact-only", "--search", "deep", status=2)
     bad("none of the datasets", "dedupe", one, "--prefer", work / "two.spsh", status=2)
-    bad("no dataset has a split 'tarin'", "dedupe", one, "--drop-from", "tarin", status=2)
+    bad("no dataset has the split 'tarin'", "dedupe", one, "--drop-from", "tarin", status=2)
     bad("No such file", "dedupe", work / "nothing.spsh")
     bad("cannot open", "apply", work / "nothing.jsonl")
 

@@ -131,7 +131,7 @@ def check_wrong(work, dataset):
         done = run("explain", *words)
         equal((done.returncode, done.stdout), (1, ""), f"{words}")
         check(wanted in done.stderr, f"{words}: {done.stderr}")
-    for words, wanted in (((dataset, "whole"), "ID is missing"), ((dataset, "whole", "whole"), "named twice"),
+    for words, wanted in (((dataset, "whole"), "ID is missing"), ((dataset, "whole", "whole"), "given twice"),
                           ((dataset, "a", dataset, "b", "c"), "unexpected argument")):
         done = run("explain", *words)
         equal((done.returncode, done.stdout), (2, ""), f"{words}")

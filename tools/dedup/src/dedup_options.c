@@ -28,8 +28,9 @@ spsh_status spsh__dedup_memory_take(uint64_t *memory_bytes, spsh_error *err)
         *memory_bytes = SPSH_DEDUP_MEMORY_BYTES_DEFAULT;
     if (*memory_bytes >= SPSH_DEDUP_MEMORY_BYTES_MIN)
         return SPSH_OK;
-    return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "memory_bytes is %" PRIu64 ", at least %" PRIu64,
-                     *memory_bytes, SPSH_DEDUP_MEMORY_BYTES_MIN);
+    return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
+                     "memory_bytes is %" PRIu64 ", must be at least %" PRIu64, *memory_bytes,
+                     SPSH_DEDUP_MEMORY_BYTES_MIN);
 }
 
 /* Free bytes for a directory. An existing path may be a mount point, so it is asked itself.
@@ -55,7 +56,7 @@ spsh_status spsh__work_space_check(const char *path, uint64_t need_bytes, spsh_e
     if (!free_space(path, &free_bytes) || free_bytes >= need_bytes)
         return SPSH_OK;
     return SPSH_FAIL(err, SPSH_E_NO_SPACE,
-                     "%s: needs up to %.1f GB for a while, and the disk has %.1f GB; give "
-                     "work_path a directory on another one",
+                     "%s: up to %.1f GB are needed temporarily, but the disk has %.1f GB; set "
+                     "work_path to a directory on another disk",
                      path, (double)need_bytes / 1e9, (double)free_bytes / 1e9);
 }

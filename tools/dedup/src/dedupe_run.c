@@ -64,8 +64,8 @@ static spsh_status open_set(run *r, spsh_error *err)
         spsh__print_set_open(r->sources->items, r->sources->count, r->options.io, &r->d->set, err);
     if (rc == SPSH_E_NOT_FOUND && r->options.part_count > 1)
         return SPSH_FAIL(err, SPSH_E_END,
-                         "the fingerprints of this part are made; run the "
-                         "same command again when the other parts are done");
+                         "the fingerprints of this part are complete; run the same command again "
+                         "when the other parts are complete");
     return rc;
 }
 
@@ -103,7 +103,7 @@ static spsh_status check_names(run *r, spsh_error *err)
     for (size_t i = 0; i < r->sources->count && rc == SPSH_OK; i++)
         rc = take_out_splits(r, r->sources->items[i].path, &names, err);
     if (rc == SPSH_OK && names.count > 0)
-        rc = SPSH_FAIL(err, SPSH_E_UNKNOWN_NAME, "drop_from: no dataset has a split '%.*s'",
+        rc = SPSH_FAIL(err, SPSH_E_UNKNOWN_NAME, "drop_from: no dataset has the split '%.*s'",
                        (int)names.items[0].size_bytes, (const char *)names.items[0].data);
     free(names.items);
     return rc;
@@ -125,7 +125,7 @@ static spsh_status settle_policy(run *r, spsh_error *err)
                strcmp(spsh_dataset_path(spsh__print_set_dataset(set, at)), o->prefer[i]) != 0)
             at++;
         if (at == count)
-            return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "prefer %s: none of the datasets",
+            return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "prefer %s: not one of the given datasets",
                              o->prefer[i]);
         policy->prefer[policy->prefer_count++] = at;
     }
@@ -412,11 +412,11 @@ static spsh_status check_options(const spsh_dedup_sources *sources, spsh_dedupe_
         (unsigned)o->keep > SPSH_KEEP_LONGEST || (unsigned)o->contained > SPSH_CONTAINED_KEEP_PART)
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "an option has an unknown value or flag");
     if (o->prefer_count > SPSH_DEDUPE_PREFER_MAX)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "prefer_count is %zu, at most %d",
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "prefer_count is %zu, must be at most %d",
                          o->prefer_count, SPSH_DEDUPE_PREFER_MAX);
     for (size_t i = 0; i < sources->count; i++)
         if (sources->items[i].side != SPSH_SIDE_TRAIN)
-            return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "%s: not of side train",
+            return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "%s: not on side train",
                              sources->items[i].path);
     const spsh_status rc = spsh__dedup_path_check("work_path", o->work_path, err);
     return rc == SPSH_OK ? spsh__dedup_memory_take(&o->memory_bytes, err) : rc;

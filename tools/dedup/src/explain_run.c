@@ -111,7 +111,7 @@ static spsh_status compare(spsh_explanation *e, const char *const paths[2],
     }
     if (ordinals[0] == ordinals[1])
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
-                         "'%s' is named twice; two utterances are compared", ids[0]);
+                         "'%s' is given twice; give two different utterances", ids[0]);
     const spsh_status rc = spsh__explain_find(e->set, ordinals[0], ordinals[1], &e->found, err);
     if (rc == SPSH_OK)
         show(e);

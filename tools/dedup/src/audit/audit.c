@@ -229,7 +229,7 @@ static spsh_status train_split(const spsh__audit *audit, uint64_t ordinal, uint3
 {
     spsh_status rc = audit->roster->train_split_fn(audit->roster->user, ordinal, ret_split, err);
     if (rc == SPSH_OK && *ret_split >= audit->roster->train_count)
-        return SPSH_FAIL(err, SPSH_E_CORRUPT, "a match of an utterance that is on no side");
+        return SPSH_FAIL(err, SPSH_E_CORRUPT, "a match has an utterance that is on neither side");
     return rc;
 }
 

@@ -197,7 +197,7 @@ spsh_status spsh__audit_folder_check(const char *folder, const spsh_io *io, spsh
         return SPSH_OK;
     DIR *listing = opendir(folder);
     if (listing == NULL)
-        return SPSH_FAIL(err, SPSH_E_EXISTS, "%s is not a folder that can be read: %s", folder,
+        return SPSH_FAIL(err, SPSH_E_EXISTS, "%s: cannot read the folder: %s", folder,
                          strerror(errno));
     for (const struct dirent *entry; is_empty && (entry = readdir(listing)) != NULL;)
         is_empty =
@@ -208,8 +208,9 @@ spsh_status spsh__audit_folder_check(const char *folder, const spsh_io *io, spsh
     const spsh_status rc = is_empty ? SPSH_OK : find_mark(folder, io, &is_audit, err);
     if (rc != SPSH_OK || is_empty || is_audit)
         return rc;
-    return SPSH_FAIL(err, SPSH_E_EXISTS,
-                     "%s is not empty and no report of an audit; nothing was written", folder);
+    return SPSH_FAIL(
+        err, SPSH_E_EXISTS,
+        "%s: the folder is not empty and is not a report of an audit; nothing was written", folder);
 }
 
 /* Whether an audit may have made the file: a list of any split, or a temporary file of a killed

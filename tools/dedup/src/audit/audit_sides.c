@@ -54,7 +54,7 @@ static spsh_status entry_of(const spsh_dataset *dataset, const split_table *tabl
                             uint32_t *ret_entry, spsh_error *err)
 {
     if (number != SPSH_NONE_U32 && number >= table->name_count)
-        return SPSH_FAIL(err, SPSH_E_CORRUPT, "%s: an utterance of a split that has no name",
+        return SPSH_FAIL(err, SPSH_E_CORRUPT, "%s: the split of an utterance has no name",
                          spsh_dataset_path(dataset));
     *ret_entry = number == SPSH_NONE_U32 ? table->name_count : number;
     return SPSH_OK;

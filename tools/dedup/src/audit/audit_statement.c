@@ -221,7 +221,7 @@ static spsh_status check_hash(const char *path, char *text, size_t bytes, spsh_e
     if (at != NULL)
         memcpy(digits, at, HASH_DIGITS);
     if (at == NULL || !spsh__hex128_parse(digits, stated))
-        return SPSH_FAIL(err, SPSH_E_SYNTAX, "%s has no hash of itself", path);
+        return SPSH_FAIL(err, SPSH_E_SYNTAX, "%s: the file has no hash of itself", path);
     memset(at, '0', HASH_DIGITS);
     spsh__pack_hash128((spsh_bytes){(const uint8_t *)text, bytes}, found);
     memcpy(at, digits, HASH_DIGITS);
@@ -267,15 +267,17 @@ static spsh_status compare_inputs_stated(const char *path, const spsh__json_node
     if (given == NULL)
         return SPSH_NO_MEMORY(err);
     if (spsh__json_node_count(given) != count)
-        rc = SPSH_FAIL(err, SPSH_E_MISMATCH, "%s is of %zu inputs, and %zu are given", path, count,
-                       spsh__json_node_count(given));
+        rc =
+            SPSH_FAIL(err, SPSH_E_MISMATCH, "%s: the statement is of %zu inputs, but %zu are given",
+                      path, count, spsh__json_node_count(given));
     for (size_t i = 0; i < count && rc == SPSH_OK; i++) {
         const char *what =
             find_difference(spsh__json_node_at(stated, i), spsh__json_node_at(given, i));
         name_input(spsh__json_node_at(stated, i), name, sizeof(name));
         if (what != NULL)
-            rc = SPSH_FAIL(err, SPSH_E_MISMATCH, "%s is of %s, and the given one differs in %s",
-                           path, name, what);
+            rc = SPSH_FAIL(err, SPSH_E_MISMATCH,
+                           "%s: the statement is of %s, and the given dataset differs in %s", path,
+                           name, what);
     }
     spsh__json_node_free(tree);
     return rc;
@@ -316,7 +318,7 @@ static spsh_status check_file(const char *statement_path, const char *name, cons
     uint8_t found[16];
     spsh_status rc = SPSH_OK;
     if (strchr(name, '/') != NULL || stated == NULL || !spsh__hex128_parse(stated, want))
-        return SPSH_FAIL(err, SPSH_E_SYNTAX, "%s: a file that cannot be", statement_path);
+        return SPSH_FAIL(err, SPSH_E_SYNTAX, "%s: the file is damaged", statement_path);
     if (slash != NULL)
         spsh__builder_append(&path, statement_path, (size_t)(slash - statement_path) + 1);
     spsh__builder_append_text(&path, name);
@@ -360,9 +362,9 @@ static spsh_status parse(const char *path, spsh_bytes text, spsh__json_node **re
     const char *schema = spsh__json_node_string(spsh__json_node_member(statement, "schema"));
     spsh_status rc = SPSH_OK;
     if (schema == NULL || strncmp(schema, SCHEMA, strlen(SCHEMA) - 1) != 0)
-        rc = SPSH_FAIL(err, SPSH_E_SYNTAX, "%s is not a statement of an audit", path);
+        rc = SPSH_FAIL(err, SPSH_E_SYNTAX, "%s: not a statement of an audit", path);
     else if (strcmp(schema, SCHEMA) != 0)
-        rc = SPSH_FAIL(err, SPSH_E_VERSION, "%s is of another schema: %.80s", path, schema);
+        rc = SPSH_FAIL(err, SPSH_E_VERSION, "%s: unknown schema: %.80s", path, schema);
     if (rc == SPSH_OK)
         *ret_statement = statement;
     else

@@ -30,31 +30,30 @@ size_t spsh__audit_warnings(const spsh__audit_report *report,
     const uint64_t undecoded = facts->common.copies->undecoded_count;
     size_t count = 0;
     snprintf(ret_texts[count++], SPSH__AUDIT_WARNING_BYTES,
-             "an error rate may not move although there are leaks (arXiv 2505.22251): state it on "
-             "the whole, the clean and the dirty part");
+             "an error rate may stay the same although there are leaks (arXiv 2505.22251); state "
+             "it for the whole test set, its clean part, and its leaked part");
     snprintf(ret_texts[count++], SPSH__AUDIT_WARNING_BYTES,
-             "speakers are compared by what the corpora call them, which may be a browser and not "
-             "a person (Common Voice): none in common proves nothing");
+             "speakers are compared by the names in the corpora, which may name a browser instead "
+             "of a person (Common Voice); no common speaker proves nothing");
     if (facts->texts->test_empty_count > 0)
         snprintf(ret_texts[count++], SPSH__AUDIT_WARNING_BYTES,
                  "%" PRIu64 " of %" PRIu64
-                 " test utterances have no text: nothing is known about their sentences",
+                 " test utterances have no text, so nothing is known about their sentences",
                  facts->texts->test_empty_count, facts->texts->test_count);
     if (facts->texts->train_empty_count > 0)
         snprintf(ret_texts[count++], SPSH__AUDIT_WARNING_BYTES,
                  "%" PRIu64 " of %" PRIu64
-                 " train utterances have no text: nothing is known about their sentences",
+                 " train utterances have no text, so nothing is known about their sentences",
                  facts->texts->train_empty_count, facts->texts->train_count);
     if (facts->texts->train_crowded_count > 0)
         snprintf(ret_texts[count++], SPSH__AUDIT_WARNING_BYTES,
-                 "%" PRIu64 " train texts are like so many test texts that not all were measured: "
+                 "%" PRIu64 " train texts resemble so many test texts that not all were compared; "
                  "sentence_near is a lower bound",
                  facts->texts->train_crowded_count);
     if (undecoded > 0)
         snprintf(ret_texts[count++], SPSH__AUDIT_WARNING_BYTES,
-                 "%" PRIu64
-                 " utterances cannot be decoded: nothing is known about their audio except "
-                 "whether their bytes are equal",
+                 "%" PRIu64 " utterances cannot be decoded, so nothing is known about their audio "
+                 "except whether their bytes are equal",
                  undecoded);
     return count;
 }

@@ -100,8 +100,8 @@ static spsh_status fail_other_run(const run *r, const char *ours, const char *th
     for (size_t i = 0; ours[i] != '\0' && ours[i] == theirs[i]; i++)
         line = ours[i] == '\n' ? i + 1 : line;
     return SPSH_FAIL(err, SPSH_E_MISMATCH,
-                     "%s: holds the work of another run: '%.*s' there, '%.*s' now; remove it "
-                     "or give another one",
+                     "%s: the folder holds the work of another run: '%.*s' there, '%.*s' now; "
+                     "remove it, or set another work_path",
                      r->options->work_path, (int)strcspn(theirs + line, "\n"), theirs + line,
                      (int)strcspn(ours + line, "\n"), ours + line);
 }
@@ -460,7 +460,7 @@ static spsh_status collect(run *r, const spsh__work_file *candidates, spsh__matc
         for (size_t k = 0; k < JUDGE_FACTS && rc == SPSH_OK; k++)
             judged[k] += file.facts[k];
         if (rc == SPSH_E_NOT_FOUND)
-            rc = SPSH_FAIL(err, SPSH_E_END, "%s: other parts are not finished yet",
+            rc = SPSH_FAIL(err, SPSH_E_END, "%s: other parts are not finished",
                            r->options->work_path);
     }
     if (rc == SPSH_OK) {

@@ -145,8 +145,8 @@ static spsh_status find_print(const spsh__judge *judge, uint64_t number, spsh__s
     const uint64_t scale = judge->print_count == 0 ? 0 : number / judge->print_count;
     if (judge->print_count == 0 || scale >= SPSH__SCALE_COUNT)
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
-                         "a candidate of print %" PRIu64 ", there are %" PRIu64, number,
-                         judge->print_count);
+                         "a candidate names fingerprint %" PRIu64 ", but there are %" PRIu64,
+                         number, judge->print_count);
     *ret_speed = spsh__scales[scale];
     return spsh__print_set_print(judge->set, number % judge->print_count, ret_print, err);
 }

@@ -76,7 +76,8 @@ spsh_status spsh__exact_find(const spsh__print_set *set, const spsh__exact_optio
                     spsh__print_set_side_count(set, SPSH_SIDE_TEST) > 0,
     };
     if (count >> SPSH__EXACT_ORDINAL_BITS != 0)
-        return SPSH_FAIL(err, SPSH_E_LIMIT, "more than 2^%d utterances", SPSH__EXACT_ORDINAL_BITS);
+        return SPSH_FAIL(err, SPSH_E_LIMIT, "there are more than 2^%d utterances",
+                         SPSH__EXACT_ORDINAL_BITS);
     spsh_status rc = spsh__exact_groups_new(count, &search.groups, err);
     if (rc == SPSH_OK)
         rc = spsh__exact_find_groups(&search, err);

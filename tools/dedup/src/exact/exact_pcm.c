@@ -82,7 +82,7 @@ static spsh_status read_piece(spsh__exact_reader *reader, int which, const spsh_
     if (rc == SPSH_OK)
         rc = spsh_reader_read_i32(from, position, first, reader->pcm[which], count, &got, err);
     if (rc == SPSH_OK && got != count)
-        return SPSH_FAIL(err, SPSH_E_CORRUPT, "an utterance is shorter than its segment says");
+        return SPSH_FAIL(err, SPSH_E_CORRUPT, "an utterance is shorter than its segment states");
     return rc;
 }
 

@@ -87,8 +87,8 @@ spsh_status spsh__resample8k_new(uint32_t rate_hz, spsh__resample8k **ret_resamp
                                  spsh_error *err)
 {
     if (rate_hz < SPSH__PRINT_RATE_HZ || rate_hz > SPSH__SOURCE_RATE_MAX)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "fingerprint of %u Hz: 8,000 to 192,000",
-                         rate_hz);
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
+                         "a fingerprint needs 8,000 to 192,000 Hz, not %u Hz", rate_hz);
     spsh__resample8k *resampler = calloc(1, sizeof(*resampler));
     if (resampler == NULL)
         return SPSH_NO_MEMORY(err);

@@ -122,9 +122,10 @@ spsh_status spsh__frame_scan_add(spsh__frame_scan *scan, uint64_t print,
         return SPSH_OK;
     const uint64_t span = words[count - 1].frame + 1;
     if (span > SPSH__JOIN_FRAMES_MAX)
-        return SPSH_FAIL(err, SPSH_E_LIMIT, "a recording of more than 198 days");
+        return SPSH_FAIL(err, SPSH_E_LIMIT, "a recording is longer than 198 days");
     if (scan->next_number + span > NUMBERS_MAX)
-        return SPSH_FAIL(err, SPSH_E_LIMIT, "more than 2^32 frames to look for at once");
+        return SPSH_FAIL(err, SPSH_E_LIMIT,
+                         "there are more than 2^32 frames to search for at once");
     if (!SPSH_GROW(scan->prints, scan->print_capacity, scan->print_count + 1) ||
         !SPSH_GROW(scan->frames, scan->frame_capacity, scan->frame_count + count))
         return SPSH_NO_MEMORY(err);
@@ -410,7 +411,7 @@ spsh_status spsh__frame_finder_run(spsh__frame_finder *finder, const spsh__frame
 
     finder->found_count = 0;
     if (stretch_end > SPSH__JOIN_FRAMES_MAX)
-        return SPSH_FAIL(err, SPSH_E_LIMIT, "a recording of more than 198 days");
+        return SPSH_FAIL(err, SPSH_E_LIMIT, "a recording is longer than 198 days");
     for (uint64_t first = stretch->first; rc == SPSH_OK && first < stretch_end;
          first += BLOCK - SPSH__SCAN_OVERLAP) {
         const uint64_t end = stretch_end - first < BLOCK ? stretch_end : first + BLOCK;

@@ -204,7 +204,8 @@ static spsh_status find_part(const spsh__frame_search *search, uint64_t first, u
     const uint64_t needed = spsh__frame_scan_bytes(frames);
     if (needed > search->memory_bytes)
         return SPSH_FAIL(err, SPSH_E_LIMIT,
-                         "the longest recording of test needs %" PRIu64 " MiB of memory",
+                         "the longest test recording needs %" PRIu64
+                         " MiB of memory; raise memory_bytes",
                          (needed >> 20) + 1);
     *ret_end = i;
     *ret_is_empty = frames == 0;

@@ -233,9 +233,10 @@ static spsh_status check_print(spsh__key_join *join, uint64_t print, spsh_error 
     if (join->is_reading)
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "keys were added after the first read");
     if (join->failure != SPSH_OK)
-        return SPSH_FAIL(err, join->failure, "the join has failed before");
+        return SPSH_FAIL(err, join->failure, "an earlier call of the join failed");
     if (print >= SPSH__JOIN_PRINTS_MAX)
-        return SPSH_FAIL(err, SPSH_E_LIMIT, "more than %" PRIu64 " prints to compare",
+        return SPSH_FAIL(err, SPSH_E_LIMIT,
+                         "there are more than %" PRIu64 " fingerprints to compare",
                          SPSH__JOIN_PRINTS_MAX);
     return SPSH_OK;
 }
@@ -255,7 +256,7 @@ static spsh__join_key new_key(const spsh__key_join *join, uint64_t print, size_t
 static spsh_status add_key(spsh__key_join *join, const spsh__join_key *key, spsh_error *err)
 {
     if (key->frame >= SPSH__JOIN_FRAMES_MAX)
-        return SPSH_FAIL(err, SPSH_E_LIMIT, "a recording of more than 198 days");
+        return SPSH_FAIL(err, SPSH_E_LIMIT, "a recording is longer than 198 days");
     return put_ways(join, key, err);
 }
 
@@ -291,7 +292,7 @@ spsh_status spsh__key_join_add_test(spsh__key_join *join, uint64_t print,
     spsh_status rc = check_print(join, print, err);
 
     if (rc == SPSH_OK && !join->mode->form.has_sides)
-        rc = SPSH_FAIL(err, SPSH_E_INVALID_ARG, "only an audit has two sides");
+        rc = SPSH_FAIL(err, SPSH_E_INVALID_ARG, "a search with two sides is only for audits");
     for (size_t i = 0; rc == SPSH_OK && i < count; i++) {
         spsh__join_key key = new_key(join, print, count, keys[i].bits, keys[i].frame);
         key.is_test = true;
@@ -560,7 +561,7 @@ spsh_status spsh__key_join_next(spsh__key_join *join, spsh__candidate *ret_candi
 {
     spsh_status rc = SPSH_OK;
     if (join->failure != SPSH_OK)
-        return SPSH_FAIL(err, join->failure, "the join has failed before");
+        return SPSH_FAIL(err, join->failure, "an earlier call of the join failed");
     if (!join->is_reading)
         rc = start_reading(join, err);
     if (rc == SPSH_OK)

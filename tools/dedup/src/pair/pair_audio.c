@@ -102,7 +102,7 @@ static spsh_status send_samples(const spsh__pair_source *source, spsh_reader *re
         rc = spsh_reader_read_i16(reader, source->position, first, pieces,
                                   count < PIECE ? count : PIECE, &got, err);
         if (rc == SPSH_OK && got == 0)
-            rc = SPSH_FAIL(err, SPSH_E_AUDIO, "audio ends early");
+            rc = SPSH_FAIL(err, SPSH_E_AUDIO, "the audio ends early");
         if (rc == SPSH_OK) {
             spsh__mix_channel(pieces, (size_t)got, source->row.channels, source->channel, mono);
             rc = source->mono_fn(source->user, mono, (size_t)got, err);
@@ -202,7 +202,7 @@ spsh_status spsh__pair_lane_open(const spsh__print_set *set, uint64_t ordinal, d
     if (rc != SPSH_OK)
         return rc;
     if (lane->row.sample_rate_hz == 0 || lane->row.channels == 0)
-        return SPSH_FAIL(err, SPSH_E_AUDIO, "its audio has no rate");
+        return SPSH_FAIL(err, SPSH_E_AUDIO, "its audio has no sample rate");
     lane->total_s = (double)lane->row.samples / lane->row.sample_rate_hz;
     return SPSH_OK;
 }

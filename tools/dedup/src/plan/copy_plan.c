@@ -153,11 +153,11 @@ static const char *parse_dataset(spsh__copy_plan *plan, const spsh__json_value *
     size_t offset = 0;
     if (element->kind != SPSH__JSON_OBJECT ||
         spsh__json_pick(element->raw, names, 4, values, NULL, &offset) != NULL)
-        return "a dataset that is not a object";
+        return "a dataset is not an object";
     if (values[0].kind != SPSH__JSON_STRING || !parse_hash(&values[1], dataset->id) ||
         !parse_hash(&values[2], dataset->index_hash) ||
         !parse_number(&values[3], UINT64_MAX, &dataset->generation))
-        return "a dataset without path, id, index_hash and generation";
+        return "a dataset has no path, id, index_hash, or generation";
     spsh__json_unescape(&values[0], &path);
     const char *text = spsh__builder_text(&path);
     if (text == NULL) {
@@ -166,7 +166,7 @@ static const char *parse_dataset(spsh__copy_plan *plan, const spsh__json_value *
     }
     dataset->path = text; /* the dataset now owns the builder's memory */
     if (path.size_bytes == 0 || strlen(text) != path.size_bytes)
-        return "a dataset without a valid path";
+        return "a dataset has no valid path";
     return NULL;
 }
 
@@ -176,7 +176,7 @@ static const char *parse_head(spsh__copy_plan *plan, const spsh__json_value *val
     spsh__json_value element;
     const char *problem = NULL;
     if (values[WANTED_DATASETS].kind != SPSH__JSON_ARRAY)
-        return "a plan without datasets";
+        return "the plan has no datasets";
     plan->datasets = calloc(DATASETS_MAX, sizeof(*plan->datasets));
     if (plan->datasets == NULL) {
         plan->texts.failed = true;
@@ -184,10 +184,10 @@ static const char *parse_head(spsh__copy_plan *plan, const spsh__json_value *val
     }
     while (problem == NULL && spsh__json_array_next(&rest, &element)) {
         if (plan->dataset_count == DATASETS_MAX)
-            return "more than 4096 datasets";
+            return "there are more than 4096 datasets";
         problem = parse_dataset(plan, &element, &plan->datasets[plan->dataset_count++]);
     }
-    return problem == NULL && plan->dataset_count == 0 ? "a plan without datasets" : problem;
+    return problem == NULL && plan->dataset_count == 0 ? "the plan has no datasets" : problem;
 }
 
 static const char *add_drop(spsh__copy_plan *plan, const spsh__json_value *values)
@@ -197,13 +197,13 @@ static const char *add_drop(spsh__copy_plan *plan, const spsh__json_value *value
     drop d = {.tier = parse_tier(&values[WANTED_TIER]), .kind = parse_class(&values[WANTED_CLASS])};
     if (!parse_number(&values[WANTED_DATASET], plan->dataset_count - 1, &dataset) ||
         !parse_number(&values[WANTED_KEPT_DATASET], plan->dataset_count - 1, &kept))
-        return "a dataset that the plan does not have";
+        return "a line names a dataset that the plan does not have";
     if (!take_text(plan, &values[WANTED_ID], &d.id, &d.id_bytes) ||
         !take_text(plan, &values[WANTED_KEPT_ID], &d.kept_id, &d.kept_id_bytes))
-        return "an utterance without id";
+        return "an utterance has no id";
     if (d.tier >= SPSH_TIER_COUNT || !spsh__tier_may_drop(d.tier) ||
         (d.kind != SPSH_COPY_SAME_RECORDING && d.kind != SPSH_COPY_CONTAINED))
-        return "an utterance is dropped for what may never drop one";
+        return "an utterance is dropped for a reason that must not drop utterances";
     if (plan->texts.failed)
         return NULL;
     if (dataset == kept && d.id_bytes == d.kept_id_bytes &&
@@ -225,7 +225,7 @@ static const char *parse_member(spsh__copy_plan *plan, const spsh__json_value *v
         if (is_text(&values[WANTED_DECISION], spsh_copy_decision_text((spsh_copy_decision)i)))
             return i == SPSH_DECISION_DROP ? add_drop(plan, values) : NULL;
     }
-    return "a member without a decision";
+    return "a member has no decision";
 }
 
 /* Parse a line. Returns NULL, or the problem in words. */
@@ -235,14 +235,14 @@ static const char *parse_line(spsh__copy_plan *plan, const spsh__jsonl_line *lin
     const spsh__json_value *values = line->values;
     if (plan->datasets == NULL)
         return is_text(&values[WANTED_TYPE], "plan") ? parse_head(plan, values)
-                                                     : "not the first line of a plan";
+                                                     : "the line is not the first line of a plan";
     if (is_text(&values[WANTED_TYPE], "member"))
         return parse_member(plan, values);
     for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
         if (is_text(&values[WANTED_TYPE], others[i]))
             return NULL;
     }
-    return "not a line of a plan";
+    return "the line is not one of a plan";
 }
 
 static spsh_status read_line(spsh__copy_plan *plan, const spsh__text_input *input,
@@ -253,12 +253,12 @@ static spsh_status read_line(spsh__copy_plan *plan, const spsh__text_input *inpu
     if (plan->datasets == NULL && line->values[WANTED_SCHEMA].kind == SPSH__JSON_STRING &&
         !is_text(&line->values[WANTED_SCHEMA], SPSH__COPY_PLAN_SCHEMA)) {
         const spsh_bytes schema = line->values[WANTED_SCHEMA].raw;
-        return SPSH_FAIL(err, SPSH_E_VERSION, "%s: schema %.*s, this version reads %s", input->name,
-                         schema.size_bytes < 64 ? (int)schema.size_bytes : 64,
+        return SPSH_FAIL(err, SPSH_E_VERSION, "%s: schema %.*s, but this version reads %s",
+                         input->name, schema.size_bytes < 64 ? (int)schema.size_bytes : 64,
                          (const char *)schema.data, SPSH__COPY_PLAN_SCHEMA);
     }
     if (plan->datasets == NULL && line->values[WANTED_SCHEMA].kind != SPSH__JSON_STRING)
-        return fail_line(input, line, "not the first line of a plan", err);
+        return fail_line(input, line, "the line is not the first line of a plan", err);
     const char *problem = parse_line(plan, line);
     if (problem != NULL)
         return fail_line(input, line, problem, err);
@@ -332,15 +332,18 @@ static spsh_status read_lines(spsh__copy_plan *plan, const spsh__text_input *inp
         return rc;
     if (!has_ended)
         return SPSH_FAIL(err, SPSH_E_TRUNCATED,
-                         "%s: ends with line %" PRIu64 ", without the line of its end", input->name,
-                         last);
-    if (!hash_right)
-        return SPSH_FAIL(err, SPSH_E_CORRUPT,
-                         "%s: line %" PRIu64 ": not the hash of what is before it: the plan "
-                         "was changed or damaged",
+                         "%s: the file was cut off: it ends with line %" PRIu64
+                         ", without the last line of a plan",
                          input->name, last);
+    if (!hash_right)
+        return SPSH_FAIL(
+            err, SPSH_E_CORRUPT,
+            "%s: line %" PRIu64
+            ": the hash does not match the lines before it: the plan was changed or damaged",
+            input->name, last);
     if (plan->datasets == NULL)
-        return SPSH_FAIL(err, SPSH_E_CORRUPT, "%s: not a plan: it has no first line", input->name);
+        return SPSH_FAIL(err, SPSH_E_CORRUPT, "%s: not a plan: the first line is missing",
+                         input->name);
     return SPSH_OK;
 }
 

@@ -45,7 +45,7 @@ static spsh_status fail_other(const char *path, const char *what, const uint8_t 
     char found_hex[33];
     spsh__hex128(want, want_hex);
     spsh__hex128(found, found_hex);
-    return SPSH_FAIL(err, SPSH_E_MISMATCH, "%s: %s: the plan was made for %s, this is %s", path,
+    return SPSH_FAIL(err, SPSH_E_MISMATCH, "%s: %s: the plan was made for %s, but this is %s", path,
                      what, want_hex, found_hex);
 }
 
@@ -102,7 +102,7 @@ static spsh_status place_dataset(const view *v, const char *plan_path, const cha
     }
     spsh_dataset_close(dataset);
     return is_known ? SPSH_OK
-                    : SPSH_FAIL(err, SPSH_E_NOT_FOUND, "%s: none of the datasets that %s is about",
+                    : SPSH_FAIL(err, SPSH_E_NOT_FOUND, "%s: not one of the datasets of the plan %s",
                                 path, plan_path);
 }
 
@@ -152,8 +152,8 @@ static spsh_status check_kept(const view *v, const spsh__plan_drop *drop, spsh_e
     if (rc != SPSH_OK || !is_skipped)
         return rc;
     return SPSH_FAIL(err, SPSH_E_MISMATCH,
-                     "%s: '%.*s', which the plan keeps in place of its copies, is skipped by "
-                     "an overlay by now; make a new plan",
+                     "%s: '%.*s', which the plan keeps instead of its copies, is now skipped by an "
+                     "overlay; make a new plan",
                      p->path, drop->kept_id.size_bytes < 200 ? (int)drop->kept_id.size_bytes : 200,
                      (const char *)drop->kept_id.data);
 }
@@ -236,8 +236,8 @@ static spsh_status undo(const view *v, spsh_status why, spsh_error *err)
             spsh_overlay_remove(v->places[i].path, v->facts.overlay, v->io, &undo_err);
         if (rc != SPSH_OK && rc != SPSH_E_NOT_FOUND)
             return SPSH_FAIL(err, why,
-                             "the plan is applied to some datasets only, and overlay %s of "
-                             "%s could not be taken back: %.200s; revert the plan",
+                             "the plan is applied only to some datasets, and overlay %s of %s "
+                             "could not be removed: %.200s; revert the plan",
                              v->facts.overlay, v->places[i].path, undo_err.message);
     }
     return why;

@@ -204,7 +204,7 @@ spsh_status spsh__sort128_add(spsh__sort128 *sort, const spsh__u128 *records, si
     if (sort->is_reading)
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "records were added after the first read");
     if (sort->failure != SPSH_OK)
-        return SPSH_FAIL(err, sort->failure, "the sort has failed before");
+        return SPSH_FAIL(err, sort->failure, "an earlier call of the sort failed");
     sort->count += count;
     while (rc == SPSH_OK && count > 0) {
         if (sort->filled + count > sort->room)
@@ -386,7 +386,7 @@ spsh_status spsh__sort128_next(spsh__sort128 *sort, const spsh__u128 **ret_recor
     size_t count = 0;
 
     if (sort->failure != SPSH_OK)
-        return SPSH_FAIL(err, sort->failure, "the sort has failed before");
+        return SPSH_FAIL(err, sort->failure, "an earlier call of the sort failed");
     if (!sort->is_reading)
         rc = start_reading(sort, err);
     if (rc == SPSH_OK && sort->is_over)

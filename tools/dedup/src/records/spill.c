@@ -66,7 +66,8 @@ spsh_status spsh__spill_open(const spsh_io *io, const char *directory, size_t bl
                              spsh__spill **ret_spill, spsh_error *err)
 {
     if (strlen(directory) > PATH_BYTES_MAX - 64)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "the temporary directory's name is long");
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
+                         "the name of the temporary directory is too long");
     spsh__spill *spill = calloc(1, sizeof(*spill));
     if (spill == NULL)
         return SPSH_NO_MEMORY(err);
@@ -128,7 +129,7 @@ spsh_status spsh__spill_read(spsh__spill *spill, uint64_t block, spsh__u128 *rec
         spsh_io_read_exact(spill->io, spill->fd, records, (count + 1) * sizeof(*records),
                            place_of(spill, block), spill->path, err);
     if (rc == SPSH_E_TRUNCATED)
-        return SPSH_FAIL(err, SPSH_E_CORRUPT, "%s: shorter than what was written to it",
+        return SPSH_FAIL(err, SPSH_E_CORRUPT, "%s: the file is shorter than what was written",
                          spill->path);
     if (rc != SPSH_OK)
         return rc;
@@ -136,7 +137,7 @@ spsh_status spsh__spill_read(spsh__spill *spill, uint64_t block, spsh__u128 *rec
     if (end.block == block && end.hash == hash_of(records, count))
         return SPSH_OK;
     spsh_error_set(err, SPSH_E_CORRUPT, 0, place_of(spill, block),
-                   "%s: block %" PRIu64 " is not what was written: the disk is not to be trusted",
+                   "%s: block %" PRIu64 " differs from what was written; the disk is not reliable",
                    spill->path, block);
     return SPSH_E_CORRUPT;
 }

@@ -115,10 +115,11 @@ static spsh_status check_footer(spsh__work_file *file, const uint8_t *footer, ui
     const spsh_bytes summed = {footer, FOOTER_BYTES - 8};
     if (memcmp(footer, magic, 8) != 0 ||
         spsh__load_le(footer + FOOTER_BYTES - 8, 8) != spsh__pack_hash64(summed))
-        return SPSH_FAIL(err, SPSH_E_CORRUPT, "%s: damaged end; remove the file", file->path);
+        return SPSH_FAIL(err, SPSH_E_CORRUPT, "%s: the end of the file is damaged; remove the file",
+                         file->path);
     if (memcmp(footer + 24, run_hash, 16) != 0 ||
         spsh__load_le(footer + 8, 8) != file->record_bytes)
-        return SPSH_FAIL(err, SPSH_E_MISMATCH, "%s: belongs to another run", file->path);
+        return SPSH_FAIL(err, SPSH_E_MISMATCH, "%s: the file belongs to another run", file->path);
     file->record_count = spsh__load_le(footer + 16, 8);
     file->block_count = file->record_count / SPSH__WORK_BLOCK_RECORDS +
                         (file->record_count % SPSH__WORK_BLOCK_RECORDS != 0);
@@ -128,7 +129,8 @@ static spsh_status check_footer(spsh__work_file *file, const uint8_t *footer, ui
                                                              file->block_count * SUM_BYTES +
                                                              FOOTER_BYTES)
         return SPSH_FAIL(err, SPSH_E_CORRUPT,
-                         "%s: %" PRIu64 " bytes do not hold %" PRIu64 " records; remove the file",
+                         "%s: %" PRIu64 " bytes are not the size of %" PRIu64
+                         " records; remove the file",
                          file->path, file_bytes, file->record_count);
     return SPSH_OK;
 }
@@ -150,7 +152,7 @@ spsh_status spsh__work_file_open(const spsh_io *io, const char *path, const uint
         rc = spsh_io_status(-failed);
         spsh_error_set(err, rc, -failed, SPSH_OFFSET_NONE, "%s: %s", path, strerror(-failed));
     } else if (info.st_size < FOOTER_BYTES) {
-        rc = SPSH_FAIL(err, SPSH_E_TRUNCATED, "%s: too short; remove the file", path);
+        rc = SPSH_FAIL(err, SPSH_E_TRUNCATED, "%s: the file is too short; remove it", path);
     }
     if (rc == SPSH_OK)
         rc = spsh_io_read_exact(io, file.fd, footer, FOOTER_BYTES,

@@ -395,9 +395,9 @@ static spsh_status estimate_all(run *r, double measure_s, spsh_fingerprint_cost 
 static spsh_status prepare(run *r, const char *dataset_path, spsh_error *err)
 {
     if (r->options->part >= r->options->part_count)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "part %llu of %llu: counted from 0",
-                         (unsigned long long)r->options->part,
-                         (unsigned long long)r->options->part_count);
+        return SPSH_FAIL(
+            err, SPSH_E_INVALID_ARG, "part %llu of %llu does not exist; parts count from 0",
+            (unsigned long long)r->options->part, (unsigned long long)r->options->part_count);
     spsh_status rc = open_dataset(r, dataset_path, err);
     if (rc == SPSH_OK)
         rc = list_shards(r, err);

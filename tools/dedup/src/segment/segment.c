@@ -34,7 +34,7 @@ static uint32_t id_of(spsh__segment_column column)
 static spsh_status fail_value(const spsh__segment *segment, spsh__segment_column column,
                               uint64_t at, spsh_error *err)
 {
-    return SPSH_FAIL(err, SPSH_E_CORRUPT, "%s: element %llu of section %u cannot be",
+    return SPSH_FAIL(err, SPSH_E_CORRUPT, "%s: element %llu of section %u is out of range",
                      spsh_table_file_path(segment->file), ULL(at), id_of(column));
 }
 
@@ -92,11 +92,10 @@ static spsh_status check_identity(const spsh__segment *segment, const spsh_datas
     const uint32_t version = spsh__load_u32le(column.data);
     const uint32_t print_version = spsh__load_u32le(column.data + 4);
     if (version != SPSH__SEGMENT_VERSION || print_version != SPSH__FINGERPRINT_VERSION)
-        return SPSH_FAIL(err, SPSH_E_VERSION,
-                         "%s: version %u of segments, %u of the fingerprint; known here: %d "
-                         "and %d",
-                         path, version, print_version, SPSH__SEGMENT_VERSION,
-                         SPSH__FINGERPRINT_VERSION);
+        return SPSH_FAIL(
+            err, SPSH_E_VERSION,
+            "%s: segment version %u and fingerprint version %u, but this version reads %d and %d",
+            path, version, print_version, SPSH__SEGMENT_VERSION, SPSH__FINGERPRINT_VERSION);
     rc = spsh_table_file_require(segment->file, id_of(SPSH__SEGMENT_SHARD), 16, 2, err);
     if (rc == SPSH_OK)
         rc = spsh_table_file_column(segment->file, id_of(SPSH__SEGMENT_SHARD), 0, 2, &column, err);
@@ -108,9 +107,10 @@ static spsh_status check_identity(const spsh__segment *segment, const spsh_datas
         memcmp(info->file_id, file_id, 16) != 0 ||
         memcmp(info->dataset_id, spsh_dataset_info_get(dataset)->dataset_id, 16) != 0 ||
         info->unit != seal->unit || info->number != seal->number)
-        return SPSH_FAIL(err, SPSH_E_MISMATCH, "%s: made from another shard", path);
+        return SPSH_FAIL(err, SPSH_E_MISMATCH, "%s: the segment was made from another shard", path);
     if (info->row_count != seal->utterance_count)
-        return SPSH_FAIL(err, SPSH_E_CORRUPT, "%s: %llu utterances, the shard has %llu", path,
+        return SPSH_FAIL(err, SPSH_E_CORRUPT,
+                         "%s: the segment has %llu utterances, but the shard has %llu", path,
                          ULL(info->row_count), ULL(seal->utterance_count));
     return SPSH_OK;
 }

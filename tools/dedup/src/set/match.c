@@ -100,11 +100,11 @@ spsh_status spsh__match_decode(const uint8_t bytes[SPSH__MATCH_BYTES], spsh__mat
         const uint64_t bits = spsh__load_le(bytes, 8);
         memcpy(stored.reals[i], &bits, sizeof(bits));
         if (!isfinite(*stored.reals[i]))
-            return SPSH_FAIL(err, SPSH_E_CORRUPT, "a match with a number that is none");
+            return SPSH_FAIL(err, SPSH_E_CORRUPT, "a match has a number that is not finite");
     }
     if (match.a >= match.b || u32s[0] >= SPSH_TIER_COUNT || u32s[1] >= SPSH_COPY_CLASS_COUNT ||
         u32s[6] > 1 || u32s[7] != 0)
-        return SPSH_FAIL(err, SPSH_E_CORRUPT, "a match that cannot be");
+        return SPSH_FAIL(err, SPSH_E_CORRUPT, "a match is invalid");
     match.tier = (spsh_copy_tier)u32s[0];
     match.kind = (spsh_copy_class)u32s[1];
     match.rate_hz = u32s[2];

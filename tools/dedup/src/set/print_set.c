@@ -67,7 +67,7 @@ static spsh_status open_member(const spsh_io *io, const char *path, member *ret_
     m.path = realpath(path, NULL);
     if (m.path == NULL) {
         spsh_dataset_close(m.dataset);
-        return SPSH_FAIL(err, SPSH_E_IO, "%s: the path cannot be resolved", path);
+        return SPSH_FAIL(err, SPSH_E_IO, "%s: cannot resolve the path", path);
     }
     memcpy(m.id, spsh_dataset_info_get(m.dataset)->dataset_id, 16);
     m.count = spsh_dataset_info_get(m.dataset)->utterance_count;
@@ -96,9 +96,10 @@ static spsh_status add_source(spsh__print_set *set, const spsh_dedup_source *sou
         if (memcmp(set->members[i].id, m.id, 16) != 0)
             continue;
         if (strcmp(set->members[i].path, m.path) != 0)
-            rc = SPSH_FAIL(err, SPSH_E_INVALID_ARG,
-                           "%.200s and %.200s are the same dataset (equal ids) in two places",
-                           set->members[i].path, m.path);
+            rc = SPSH_FAIL(
+                err, SPSH_E_INVALID_ARG,
+                "%.200s and %.200s are copies of the same dataset (equal ids); give only one",
+                set->members[i].path, m.path);
         close_member(&m);
         return rc;
     }
@@ -134,10 +135,10 @@ static spsh_status open_segment(spsh__print_set *set, const member *m, uint64_t 
     rc = spsh__segment_open(m->dataset, &seal, set->io, &entry->segment, err);
     if (rc == SPSH_E_NOT_FOUND) {
         spsh_shard_file_name(seal.unit, seal.number, name);
-        return SPSH_FAIL(err, rc,
-                         "%.150s: no fingerprints of shard %s; 'speechshard fingerprint "
-                         "%.150s' makes them",
-                         path, name, path);
+        return SPSH_FAIL(
+            err, rc,
+            "%.150s: shard %s has no fingerprints; make them with 'speechshard fingerprint %.150s'",
+            path, name, path);
     }
     if (rc != SPSH_OK)
         return rc;
@@ -165,7 +166,8 @@ static spsh_status open_segments(spsh__print_set *set, spsh_error *err)
         for (uint64_t n = 0; n < shard_count && rc == SPSH_OK; n++)
             rc = open_segment(set, m, n, err);
         if (rc == SPSH_OK && set->count - m->first != m->count)
-            rc = SPSH_FAIL(err, SPSH_E_CORRUPT, "%s: %llu utterances, its shards have %llu",
+            rc = SPSH_FAIL(err, SPSH_E_CORRUPT,
+                           "%s: the dataset states %llu utterances, but its shards have %llu",
                            m->path, ULL(m->count), ULL(set->count - m->first));
     }
     set->shards[set->shard_count].first = set->count;
@@ -194,11 +196,10 @@ static spsh_status fail_split(const member *m, spsh_bytes wanted, spsh_error *er
                        (int)name.size_bytes, (const char *)name.data);
         used = strlen(names);
     }
-    return SPSH_FAIL(err, SPSH_E_UNKNOWN_NAME, "%.100s: no split '%.*s'; this dataset has %s%s",
-                     spsh_dataset_path(m->dataset),
-                     wanted.size_bytes < 60 ? (int)wanted.size_bytes : 60,
-                     (const char *)wanted.data,
-                     count == 0 ? "no splits: leave ':SPLITS' away" : "the splits", names);
+    return SPSH_FAIL(
+        err, SPSH_E_UNKNOWN_NAME, "%.100s: no split '%.*s'; this dataset has %s%s",
+        spsh_dataset_path(m->dataset), wanted.size_bytes < 60 ? (int)wanted.size_bytes : 60,
+        (const char *)wanted.data, count == 0 ? "no splits; omit ':SPLITS'" : "the splits", names);
 }
 
 /* Sets the flag of the split with that name. */
@@ -266,8 +267,8 @@ static spsh_status fail_both(const member *m, uint64_t position, spsh_error *err
         rc = spsh_reader_metadata(reader, position, &utterance, err);
     if (rc == SPSH_OK)
         rc = SPSH_FAIL(err, SPSH_E_INVALID_ARG,
-                       "%.150s: \"%.*s\" and others are to be trained and tested with: give "
-                       "each side its own splits",
+                       "%.150s: \"%.*s\" and other utterances are on both sides, train and test; "
+                       "give each side its own splits",
                        spsh_dataset_path(m->dataset),
                        utterance.id.size_bytes < 150 ? (int)utterance.id.size_bytes : 150,
                        (const char *)utterance.id.data);
@@ -547,15 +548,15 @@ static spsh_status find_row(const spsh__print_set *set, uint64_t ordinal,
     spsh__segment_row original = {0};
     uint64_t alias_of = SPSH_NONE_U64;
     if (ordinal >= set->count)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "utterance %llu of %llu", ULL(ordinal),
-                         ULL(set->count));
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "utterance %llu of %llu does not exist",
+                         ULL(ordinal), ULL(set->count));
     spsh_status rc = stored_row(set, ordinal, &own, ret_shard, err);
     if (rc == SPSH_OK && (own.flags & SPSH__ROW_ALIAS) != 0) {
         rc = find_original(set, ordinal, &alias_of, err);
         if (rc == SPSH_OK)
             rc = stored_row(set, alias_of, &original, ret_shard, err);
         if (rc == SPSH_OK && (original.flags & SPSH__ROW_ALIAS) != 0)
-            rc = SPSH_FAIL(err, SPSH_E_CORRUPT, "utterance %llu copies a copy", ULL(ordinal));
+            rc = SPSH_FAIL(err, SPSH_E_CORRUPT, "utterance %llu is a copy of a copy", ULL(ordinal));
         memcpy(original.id_key, own.id_key, 16);
         original.flags = (original.flags & ~SPSH__ROW_HAS_TEXT) | own.flags;
         own = original;
@@ -580,8 +581,8 @@ spsh_status spsh__print_set_print(const spsh__print_set *set, uint64_t print,
 {
     spsh__segment_print stored = {0};
     if (print >= set->print_count)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "print %llu of %llu", ULL(print),
-                         ULL(set->print_count));
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "fingerprint %llu of %llu does not exist",
+                         ULL(print), ULL(set->print_count));
     const shard_entry *shard = find_shard(set, print, true);
     const spsh_status rc =
         spsh__segment_print_get(shard->segment, print - shard->first_print, &stored, err);

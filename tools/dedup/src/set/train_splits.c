@@ -114,7 +114,7 @@ uint32_t spsh__train_splits_number(spsh__train_splits *splits, uint64_t ordinal)
 spsh_status spsh__train_splits_status(const spsh__train_splits *splits, spsh_error *err)
 {
     if (atomic_load(&splits->failed))
-        return SPSH_FAIL(err, SPSH_E_CORRUPT, "an index of train: its splits cannot be read");
+        return SPSH_FAIL(err, SPSH_E_CORRUPT, "cannot read the splits of an index of train");
     return SPSH_OK;
 }
 

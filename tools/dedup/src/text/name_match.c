@@ -69,7 +69,7 @@ static spsh_status add_alias(spsh__name_rules *rules, const alias *entry, spsh__
     if (!spsh__hash_map_add(&rules->names, spsh__hash_of(name), next, &number))
         return SPSH_NO_MEMORY(err);
     if (number != next)
-        return SPSH_FAIL(err, SPSH_E_SYNTAX, "the same name stands there twice");
+        return SPSH_FAIL(err, SPSH_E_SYNTAX, "the same name appears twice");
     spsh__builder_append(&rules->aliases, entry, sizeof(*entry));
     return rules->aliases.failed ? SPSH_NO_MEMORY(err) : SPSH_OK;
 }
@@ -84,7 +84,7 @@ static spsh_status take_line(spsh__name_rules *rules, spsh_bytes line, spsh__bui
     const uint8_t *tab = memchr(line.data, '\t', line.size_bytes);
     const size_t from = tab == NULL ? 0 : (size_t)(tab - line.data);
     if (from == 0 || from + 1 == line.size_bytes)
-        return SPSH_FAIL(err, SPSH_E_SYNTAX, "a line is a name, a TAB and another name");
+        return SPSH_FAIL(err, SPSH_E_SYNTAX, "the line is not a name, a TAB, and another name");
     const alias entry = {
         {line.data, from                      },
         {tab + 1,   line.size_bytes - from - 1}

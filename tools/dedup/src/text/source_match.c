@@ -167,7 +167,7 @@ spsh_status spsh__source_index_add(spsh__source_index *index, const spsh__source
     const size_t groups = index->map.count;
     uint32_t group = 0;
     if (index->thing_count >= SPSH__HASH_NONE - 1)
-        return SPSH_FAIL(err, SPSH_E_LIMIT, "more than 2^32 sources on the test side");
+        return SPSH_FAIL(err, SPSH_E_LIMIT, "the test side has more than 2^32 sources");
     if (!key->is_stretch) {
         /* A whole file is a group of one thing, so the value in the map is the number of the
          * thing. */

@@ -113,7 +113,7 @@ spsh_status spsh__text_cover_add(spsh__text_cover *cover, uint32_t number, spsh_
     const size_t length = run_length(words);
     const size_t first = cover->runs.count;
     if (cover->runs.count + words >= UINT32_MAX)
-        return SPSH_FAIL(err, SPSH_E_LIMIT, "test texts with more than 2^32 words");
+        return SPSH_FAIL(err, SPSH_E_LIMIT, "the test texts have more than 2^32 words");
     for (size_t i = 0; length > 0 && i + length <= words; i++) {
         uint32_t run = 0;
         if (!spsh__hash_map_add(&cover->map, run_at(text, &cover->words, i, length),

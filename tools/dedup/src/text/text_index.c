@@ -78,8 +78,8 @@ static spsh_status check_memory(const spsh__text_index *index, spsh_error *err)
     if (bytes <= index->memory_bytes)
         return SPSH_OK;
     return SPSH_FAIL(err, SPSH_E_LIMIT,
-                     "%llu different test texts take %llu MB, more than the memory given: "
-                     "give more, or test in parts",
+                     "%llu different test texts take %llu MB, which exceeds memory_bytes; raise "
+                     "memory_bytes, or audit the test side in parts",
                      (unsigned long long)index->exact.count, (unsigned long long)(bytes / 1000000));
 }
 

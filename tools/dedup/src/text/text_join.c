@@ -94,8 +94,9 @@ static spsh_status check_memory(const join *j, spsh_error *err)
     if (bytes <= j->options->memory_bytes)
         return SPSH_OK;
     return SPSH_FAIL(err, SPSH_E_LIMIT,
-                     "the test side's %" PRIu64 " utterances take %" PRIu64
-                     " MB, more than the %" PRIu64 " MB given: give more, or test in parts",
+                     "the %" PRIu64 " utterances of the test side take %" PRIu64
+                     " MB, but memory_bytes allows %" PRIu64
+                     " MB; raise it, or audit the test side in parts",
                      j->test_count, bytes / 1000000, j->options->memory_bytes / 1000000);
 }
 
@@ -306,8 +307,7 @@ spsh_status spsh__text_join_run(const spsh__print_set *set, const spsh__text_joi
         .set = set, .options = options, .rule = {MATCHES_DEFAULT, NULL}
     };
     if (options->matches_max > MATCHES_LIMIT)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "at most %d matches are kept of a tier",
-                         MATCHES_LIMIT);
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "a tier keeps at most %d matches", MATCHES_LIMIT);
     if (options->matches_max > 0)
         j.rule.keep = (uint32_t)options->matches_max;
     spsh_status rc = spsh__train_splits_open(set, &j.rule.splits, err);

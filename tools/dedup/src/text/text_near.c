@@ -113,7 +113,8 @@ spsh_status spsh__text_near_add(spsh__text_near *near, uint32_t number, spsh_byt
     uint64_t keys[BANDS] = {0};
     spsh__minhash minhash;
     if (number >= TEXTS_MAX)
-        return SPSH_FAIL(err, SPSH_E_LIMIT, "more than %d different test texts", TEXTS_MAX);
+        return SPSH_FAIL(err, SPSH_E_LIMIT, "the test side has more than %d different texts",
+                         TEXTS_MAX);
     while (near->count <= number) {
         const bool is_this = near->count == number;
         const size_t size = is_this ? take_points(near->profile, text, points) : 0;
