@@ -143,7 +143,7 @@ for value in one two; do
 done
 run overlay "$d" add again..2 --skip "$work/again.tsv"
 want_status 1
-want_err "does not end with"
+want_err "must not end with"
 
 # Files of a killed writer are named, and the next writer removes them. Those of a live one stay.
 : >"$d/overlays/x.spsh.tmp-1-0"

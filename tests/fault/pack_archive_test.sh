@@ -39,7 +39,7 @@ head -c -12000 "$work/plain/corpus.tar" | packs - -o "$work/got" && fail "half a
 [ ! -e "$work/got" ] || fail "half a tar left something"
 head -c 3000 "$work/corpus/corpus.tar.gz" | packs - -o "$work/got" && fail "half a tar.gz was packed"
 echo "no archive" | packs - -o "$work/got" && fail "a line of text was packed"
-grep -q "not a tar" "$work/message" || fail "text on standard input: $(cat "$work/message")"
+grep -q "is not a tar" "$work/message" || fail "text on standard input: $(cat "$work/message")"
 packs - - -o "$work/got" </dev/null && fail "standard input was taken twice"
 
 # An archive that ends early needs the user's word, and --strict does not take it.

@@ -390,7 +390,7 @@ static void test_table_quoting(void)
     make("t.tsv", "path\ttext\na.wav\t\"b\"\n");
     const corpus_options options = {.root = at("t.tsv")};
     check_refused("table", &options, SPSH_E_SYNTAX, "from line 2 on");
-    check_refused("table", &options, SPSH_E_SYNTAX, "set layout_name to table-raw");
+    check_refused("table", &options, SPSH_E_SYNTAX, "layout_name table-raw");
     check_scan("table-raw", &options, raw);
     check_scan("table-rfc", &options, rfc);
     end();

@@ -657,11 +657,11 @@ static spsh_status refuse_both(const spsh__view *view, const spsh__path_list *tr
         for (size_t j = 0; j < trees->count; j++) {
             if (form_of(names[i]) == MLS_FLAC && form_of(names[j]) == MLS_OPUS &&
                 spsh__bytes_equal(language_of(names[i]), language_of(names[j])))
-                return SPSH_FAIL(
-                    err, SPSH_E_INVALID_ARG,
-                    "%s: '%.60s' and '%.60s' hold the same utterances, as FLAC and as Opus; give "
-                    "one of the two folders, or set layout_name to mls-flac or mls-opus",
-                    spsh__view_root(view), trees->paths[i], trees->paths[j]);
+                return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
+                                 "%s: '%.60s' and '%.60s' hold the same utterances, as FLAC and as "
+                                 "Opus; give one of the two folders, or choose layout_name "
+                                 "mls-flac or layout_name mls-opus",
+                                 spsh__view_root(view), trees->paths[i], trees->paths[j]);
         }
     }
     return SPSH_OK;

@@ -120,7 +120,7 @@ static spsh_status choose_tables(const spsh__view *view, candidates *c, spsh_lay
     if (!are_splits(c))
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
                          "%s: the folder holds several tables of audio, such as %s and %s; give "
-                         "the tables themselves, or set layout_name to folder to pack without them",
+                         "the tables themselves, or choose layout_name folder to pack without them",
                          spsh__view_root(view), c->names.paths[0], c->names.paths[1]);
     spsh__probe_evidence(probe,
                          "it holds %zu tables whose names are splits, such as %.60s and %.60s",

@@ -119,7 +119,7 @@ spsh_status spsh__layout_refuse(const spsh__view *view, const spsh__layout_match
                                 spsh_error *err)
 {
     return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
-                     "%s: two layouts fit; set layout_name to %s (%.60s) or to %s (%.60s)",
+                     "%s: two layouts fit; choose layout_name %s (%.60s) or layout_name %s (%.60s)",
                      spsh__view_root(view), match->layouts[0]->name, match->probes[0].evidence,
                      match->layouts[1]->name, match->probes[1].evidence);
 }

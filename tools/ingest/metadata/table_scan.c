@@ -422,11 +422,12 @@ static spsh_status check_rules(table_scan *t, spsh_error *err)
     if (!t->format.found)
         return explain_no_table(t, err);
     if (t->format.unclear_line != 0)
-        return SPSH_FAIL(err, SPSH_E_SYNTAX,
-                         "%s: from line %" PRIu64
-                         " on, quotes may be text or enclose fields, and both fit; set layout_name "
-                         "to table-raw (quotes are text) or table-rfc (quotes enclose fields)",
-                         t->path, t->format.unclear_line);
+        return SPSH_FAIL(
+            err, SPSH_E_SYNTAX,
+            "%s: from line %" PRIu64
+            " on, quotes may be text or enclose fields, and both fit; choose layout_name table-raw "
+            "(quotes are text) or layout_name table-rfc (quotes enclose fields)",
+            t->path, t->format.unclear_line);
     if (t->scan->domain_rule == SPSH__DOMAIN_COLUMN) {
         t->domain_column = spsh__table_column_find(&t->format.columns, t->scan->domain_name);
         if (t->domain_column == SPSH__COLUMN_NONE)

@@ -264,8 +264,8 @@ static spsh_status scan_source(spsh__plan_scan *scan, const spsh__view *view,
 
     if (options->column_rule_count > 0 && !layout->takes_columns)
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
-                         "%s: column_rules is only for tables, but this is read as %s; set "
-                         "layout_name to table to read it as a table",
+                         "%s: column_rules is only for tables, but this is read as %s; choose "
+                         "layout_name table to read it as a table",
                          spsh__view_root(view), layout->name);
     if (!spsh__sources_add(&scan->counts.sources, scan->corpus, scan->below, layout->name,
                            evidence))
