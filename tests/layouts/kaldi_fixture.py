@@ -146,11 +146,11 @@ CASES = {
         "ids": {"a": {"text": "bell\x07"}, "c": {"text": "mark \ufeffhere"}}}),
     "copies": (make_copies, {
         "utterances": 7, "rejects": {"augmented_copy": (1, 0)},
-        "told": ["by construction (speed perturbation), packed as they are: 2"]}),
+        "told": ["(speed perturbation), packed unchanged: 2"]}),
     "CR LF": (make_windows, EXPECTED),
     "one split": (make, {"root": "data", "options": ["--split", "dev"], "utterances": 4,
                          "excluded": 17}),
     "above the data": (make, {"utterances": 13}),
     "a file that is none": (make_broken, {"root": "data", "status": 1,
-                                          "stderr": "/data/dev: segments: is not a regular file"}),
+                                          "stderr": "/data/dev: segments: not a regular file"}),
 }

@@ -137,7 +137,7 @@ FLAC = {
     "utterances": 5,
     "rejects": {"missing_audio": (1, 1), "orphan_audio": (2, 0), "unknown_speaker": (1, 0),
                 "duration_mismatch": (1, 0)},
-    "reject_details": {ODD: "the metadata say 9.750 s, the audio has 0.400 s"},
+    "reject_details": {ODD: "the metadata state 9.750 s, but the audio has 0.400 s"},
     "domains": {"mls/polish": 5},
     "splits": {"train": 3, "dev": 1, "test": 1},
     "languages": {"pl": 5},
@@ -175,7 +175,7 @@ CASES = {
     "hub": (make_hub, HUB),
     "hub, unpacked": (make_hub_flat, HUB),
     "the tree itself": (make_flac, {**FLAC, "root": "mls_polish"}),
-    "both": (make_both, {"status": 1, "stderr": "--layout mls-flac or mls-opus"}),
+    "both": (make_both, {"status": 1, "stderr": "--layout mls-flac or --layout mls-opus"}),
     "both, one chosen": (make_both, {
         **OPUS, "options": ["--layout", "mls-opus"],
         "rejects": {**FLAC["rejects"], "excluded_by_rule": (1, 0)}}),

@@ -53,7 +53,7 @@ EXPECTED = {
     "utterances": 9, "rows_in": 16, "excluded": 1,
     "rejects": {"row_syntax": (2, 2), "missing_audio": (2, 2), "remote_source": (1, 1),
                 "segment_range": (1, 1), "excluded_by_rule": (1, 0), "duration_mismatch": (1, 0)},
-    "reject_details": {"wav/with blank": "the metadata say 0.500 s, the audio has 0.400 s"},
+    "reject_details": {"wav/with blank": "the metadata state 0.500 s, but the audio has 0.400 s"},
     "domains": {"fr": 1, "calls": 1, "default": 7},
     "splits": {"train": 8, "dev": 1},
     "speakers": 2,

@@ -57,7 +57,7 @@ EXPECTED = {
     "utterances": 9, "excluded": 1,
     "rejects": {"missing_audio": (4, 4), "row_syntax": (1, 1), "excluded_by_rule": (1, 0),
                 "not_audio": (1, 1), "orphan_audio": (2, 0), "duration_mismatch": (1, 0)},
-    "reject_details": {"twin": "the metadata say 0.400 s, the audio has 0.600 s"},
+    "reject_details": {"twin": "the metadata state 0.400 s, but the audio has 0.600 s"},
     "domains": {"en": 1, "default": 8},
     "speakers": 1,
     "all_ids": ["home_user_a_wav", "changed", "long#100000000-400000000",

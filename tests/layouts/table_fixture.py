@@ -67,7 +67,7 @@ def make_seconds(root, clip):
 CASES = {
     "seconds": (make_seconds, {
         "utterances": 5, "rejects": {"duration_mismatch": (1, 0)},
-        "reject_details": {"4": "the metadata say 1999.000 s, the audio has 2.000 s"},
+        "reject_details": {"4": "the metadata state 1999.000 s, but the audio has 2.000 s"},
         "ids": {"0#500000000-1250000000": {"seconds": 0.75}, "1#0-1000000000": {"seconds": 1.0},
                 "2#500000000-end": {"seconds": 1.5}, "3#250000000-750000000": {"seconds": 0.5},
                 "4": {"seconds": 2.0, "extras": {"duration": "1999"}}}}),
