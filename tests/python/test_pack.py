@@ -354,7 +354,7 @@ class PackTest(unittest.TestCase):
         archive = support.work_dir() / "damaged.tar.gz"
         subprocess.run(["tar", "-czf", archive, "-C", self.corpus, "."], check=True)
         archive.write_bytes(archive.read_bytes()[: archive.stat().st_size // 2])
-        with self.assertRaisesRegex(speechshard.CorruptError, "max_rejects=100; .*damaged.tar.gz: ends too"):
+        with self.assertRaisesRegex(speechshard.CorruptError, "max_rejects=100; .*damaged.tar.gz: the file ends too"):
             speechshard.pack(archive, self.output)
         self.assertGreater(speechshard.pack(archive, self.output, max_rejects=100).packed, 0)
 
