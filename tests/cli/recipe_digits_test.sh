@@ -35,14 +35,14 @@ run pack corpus/metadata.tsv -o digits.spsh --codec pcm
 want_status 0
 run train "$recipe/digits.yaml" -o run
 want_status 1
-want_err "digits.vocabulary: is not there; 'speechshard train CONFIG --make-vocab' makes the"
+want_err "digits.vocabulary: file not found; 'speechshard train CONFIG --make-vocab' makes the"
 run train "$recipe/digits.yaml" --make-vocab
 want_status 0
 want_out "17 symbols with the blank"
 
 run train "$recipe/digits.yaml" -o short train.threads=1 data.max_padded_seconds=1 train.samples_max=1
 want_status 0
-want_err "utterances are not trained on: longer than a batch may be"
+want_err "utterances are not trained on, because they are longer than a batch may be"
 [ "${1:-}" != begin ] || cli_result
 
 set -- train.threads=1 data.max_padded_seconds=8 train.warm_up_samples=1000

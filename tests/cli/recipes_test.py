@@ -210,7 +210,7 @@ def test_leak(work):
         equal(done.returncode, 0, f"{' '.join(words)}: {done.stderr}")
 
 
-OTHERS = {"digits", "quickstart"}  # they have separate tests
+OTHERS = {"digits", "notebook", "pytorch", "quickstart"}  # they have separate tests
 equal({page.parent.name for page in RECIPES.glob("*/README.md")} | OTHERS, set(KINDS) | OTHERS, "recipes that are tested")
 for test in (test_page, test_leak):
     with tempfile.TemporaryDirectory() as folder:

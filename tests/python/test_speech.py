@@ -219,7 +219,7 @@ class Damage(unittest.TestCase):
         with self.assertRaises(speechshard.NotFoundError) as caught:
             served(speechshard.Loader(gone, **options))
         self.assertIn(".spsh", str(caught.exception))
-        self.assertEqual(len([text for text in said if "cannot be opened" in text]), 1)
+        self.assertEqual(len([text for text in said if "cannot open" in text]), 1, said)
 
 
 if __name__ == "__main__":

@@ -79,6 +79,8 @@ PyObject *spsh__py_text(spsh_bytes text);
 /* Returns new bytes, NUL-terminated. what: name of the argument in messages. */
 PyObject *spsh__py_utf8(PyObject *text, const char *what);
 PyObject *spsh__py_path(PyObject *path);
+/* A variable of os.environ, as new bytes, or None. */
+PyObject *spsh__py_environment_path(const char *name);
 /* Set dict[key] and release value. value NULL: fail, its exception is set. */
 int spsh__py_dict_take(PyObject *dict, const char *key, PyObject *value);
 int spsh__py_dict_u64(PyObject *dict, const char *key, uint64_t value);

@@ -96,6 +96,20 @@ void *spsh__py_keep_array(PyObject *kept, Py_ssize_t count, size_t element_bytes
     return array;
 }
 
+PyObject *spsh__py_environment_path(const char *name)
+{
+    PyObject *module = PyImport_ImportModule("os");
+    PyObject *variables = module == NULL ? NULL : PyObject_GetAttrString(module, "environ");
+    PyObject *path = variables == NULL ? NULL : PyObject_CallMethod(variables, "get", "s", name);
+    Py_XDECREF(variables);
+    Py_XDECREF(module);
+    if (path == NULL || path == Py_None)
+        return path;
+    PyObject *bytes = spsh__py_path(path);
+    Py_DECREF(path);
+    return bytes;
+}
+
 int spsh__py_refuse_keyword(const char *function, PyObject *name, const char *const *names)
 {
     PyObject *bytes = spsh__py_utf8(name, "a keyword");

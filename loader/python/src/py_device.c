@@ -23,28 +23,11 @@ static void close_device(spsh__py_lease *lease)
     lease->cuda = NULL;
 }
 
-/* SPEECHSHARD_CUDA_PLUGIN in os.environ, as new bytes, or None. */
-static PyObject *plugin_path(void)
-{
-    PyObject *module = PyImport_ImportModule("os");
-    PyObject *variables = module == NULL ? NULL : PyObject_GetAttrString(module, "environ");
-    PyObject *path = variables == NULL
-                         ? NULL
-                         : PyObject_CallMethod(variables, "get", "s", "SPEECHSHARD_CUDA_PLUGIN");
-    Py_XDECREF(variables);
-    Py_XDECREF(module);
-    if (path == NULL || path == Py_None)
-        return path;
-    PyObject *bytes = spsh__py_path(path);
-    Py_DECREF(path);
-    return bytes;
-}
-
 int spsh__py_device_open(spsh__py_lease *lease, uint32_t number)
 {
     spsh_error err = SPSH_ERROR_INIT;
     spsh_status rc = SPSH_OK;
-    PyObject *path = plugin_path();
+    PyObject *path = spsh__py_environment_path("SPEECHSHARD_CUDA_PLUGIN");
     if (path == NULL)
         return -1;
     const char *plugin = path == Py_None ? NULL : PyBytes_AsString(path);

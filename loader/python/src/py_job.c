@@ -1,7 +1,8 @@
 /* py_job.c: a call of the C library in a thread of its own.
  *
  *     job thread:      spsh_pack(...) --> progress, messages --> queues
- *     calling thread:  wait 50 ms, without the GIL; hand the queues on; look for signals; again
+ *     calling thread:  wait 50 ms, or for a new phase, without the GIL; hand the queues on; look for
+ *                      signals; again
  *
  * So the library never waits for the GIL, the callable runs on the thread that called, and Ctrl-C
  * works: the interpreter runs signal handlers only on its main thread. If a callable or a signal
@@ -31,8 +32,9 @@ struct spsh__py_job {
     void *call;
     spsh__py_log *log;
     pthread_mutex_t mutex; /* for everything below */
-    pthread_cond_t ended;
+    pthread_cond_t changed;
     bool has_ended;
+    bool has_phase; /* a phase began that Python has not seen */
     volatile int stop;
     event events[EVENTS_MAX];
     int event_count;
@@ -55,7 +57,12 @@ static event *new_event(spsh__py_job *job, const char *phase)
 static int put_event(spsh__py_job *job, const event *added)
 {
     pthread_mutex_lock(&job->mutex);
+    const int count = job->event_count;
     *new_event(job, added->phase) = *added;
+    if (job->event_count > count) {
+        job->has_phase = true;
+        pthread_cond_signal(&job->changed);
+    }
     const int stop = job->stop;
     pthread_mutex_unlock(&job->mutex);
     return stop;
@@ -94,7 +101,7 @@ static void *run(void *argument)
     job->status = rc;
     job->err = err;
     job->has_ended = true;
-    pthread_cond_signal(&job->ended);
+    pthread_cond_signal(&job->changed);
     pthread_mutex_unlock(&job->mutex);
     return NULL;
 }
@@ -117,8 +124,9 @@ static bool wait_for_end(spsh__py_job *job)
     const struct timespec at = deadline();
     int rc = 0;
     pthread_mutex_lock(&job->mutex);
-    while (!job->has_ended && rc == 0)
-        rc = pthread_cond_timedwait(&job->ended, &job->mutex, &at);
+    while (!job->has_ended && !job->has_phase && rc == 0)
+        rc = pthread_cond_timedwait(&job->changed, &job->mutex, &at);
+    job->has_phase = false;
     const bool has_ended = job->has_ended;
     pthread_mutex_unlock(&job->mutex);
     return has_ended;
@@ -241,7 +249,7 @@ static spsh__py_job *new_job(spsh__py_job_fn *job_fn, void *call)
     }
     (void)pthread_condattr_init(&monotonic);
     (void)pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    (void)pthread_cond_init(&job->ended, &monotonic);
+    (void)pthread_cond_init(&job->changed, &monotonic);
     (void)pthread_condattr_destroy(&monotonic);
     (void)pthread_mutex_init(&job->mutex, NULL);
     return job;
@@ -250,7 +258,7 @@ static spsh__py_job *new_job(spsh__py_job_fn *job_fn, void *call)
 static void free_job(spsh__py_job *job)
 {
     pthread_mutex_destroy(&job->mutex);
-    pthread_cond_destroy(&job->ended);
+    pthread_cond_destroy(&job->changed);
     spsh__py_log_free(job->log);
     free(job);
 }

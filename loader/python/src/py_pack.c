@@ -18,6 +18,7 @@ typedef struct pack_call {
     uint64_t rejects_max_ppm;
     uint64_t rate_hz, shard_bytes, memory_bytes, jobs;
     int codec, dedupe, order, split_from, wds_key, decoder;
+    const char *plugin; /* of FFmpeg; NULL: search it */
     bool trusts_headers, follows_links, is_strict;
     spsh_pack_options options;
     spsh_pack_report *report;
@@ -341,7 +342,7 @@ static spsh_status run(void *call, spsh__py_job *job, spsh_error *err)
     spsh_status rc = SPSH_OK;
     c->job = job;
     if (c->decoder == 1)
-        rc = spsh_ffmpeg_open(getenv("SPEECHSHARD_FFMPEG_PLUGIN"), &ffmpeg, err);
+        rc = spsh_ffmpeg_open(c->plugin, &ffmpeg, err);
     c->options.ffmpeg = ffmpeg;
     if (rc == SPSH_OK)
         rc = spsh_pack(&c->options, &c->report, err);
@@ -388,6 +389,19 @@ static void fail(const pack_call *c, spsh_error *err)
     Py_XDECREF(advice);
 }
 
+static int find_plugin(pack_call *c)
+{
+    PyObject *path = spsh__py_environment_path("SPEECHSHARD_FFMPEG_PLUGIN");
+    if (path == NULL)
+        return -1;
+    if (path == Py_None) {
+        Py_DECREF(path);
+        return 0;
+    }
+    c->plugin = spsh__py_keep(c->work.kept, path);
+    return c->plugin == NULL ? -1 : 0;
+}
+
 static PyObject *pack(PyObject *module, PyObject *args, PyObject *given)
 {
     (void)module;
@@ -396,6 +410,8 @@ static PyObject *pack(PyObject *module, PyObject *args, PyObject *given)
     PyObject *report = NULL;
     if (spsh__py_arguments_parse(&function, args, given, &c.work) == 0) {
         fill(&c);
+        if (find_plugin(&c) != 0)
+            goto out;
         const spsh_status rc = spsh__py_job_run(&c.work, run, &c, &err);
         if (rc == SPSH_OK && PyErr_Occurred() == NULL)
             report = make_report(&c);
@@ -403,6 +419,7 @@ static PyObject *pack(PyObject *module, PyObject *args, PyObject *given)
             fail(&c, &err);
         spsh_pack_report_free(c.report);
     }
+out:
     spsh__py_arguments_clear(&c.work);
     return report;
 }

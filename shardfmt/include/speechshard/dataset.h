@@ -87,7 +87,7 @@ typedef enum spsh_column {
     SPSH_COLUMN_CODEC = 42,          /* 2 */
     SPSH_COLUMN_FLAGS = 43,          /* 4 */
     SPSH_COLUMN_DUPLICATE_OF = 44,   /* 8 */
-    SPSH_COLUMN_DOMAIN = 45,         /* 4; this and the next ones: name numbers for spsh_dataset_name */
+    SPSH_COLUMN_DOMAIN = 45, /* 4; this and the next ones: name numbers for spsh_dataset_name */
     SPSH_COLUMN_SPLIT = 46,
     SPSH_COLUMN_SPEAKER = 47,
     SPSH_COLUMN_LANGUAGE = 48,
