@@ -88,7 +88,7 @@ class Dataset(_Utterances, _speechshard.Dataset):
 
 
 class Selection(_Utterances, Sequence):
-    """Some utterances of a Dataset, in an order of their own. Dataset.filter, select, and slices
+    """Some utterances of a Dataset, in any order. Dataset.filter, Dataset.select, and slices
     return it. It holds positions, not audio, and can be pickled.
 
     A Loader serves whole datasets. To serve a selection, use the Loader's own filters (splits,
@@ -164,7 +164,7 @@ def _waveform(utterance, width=600, height=80):
 
 
 def utterance_html(utterance):
-    """What a notebook shows for an utterance: metadata, a waveform, and a player."""
+    """Return HTML for a notebook: metadata, a waveform, and a player."""
     facts = ", ".join(
         _escape(value)
         for value in (

@@ -22,7 +22,7 @@ FeaturesReport.__module__ = "speechshard"
 
 
 def _find_command():
-    """$SPEECHSHARD_COMMAND, else the command beside the interpreter, else the one in $PATH."""
+    """Find the command: $SPEECHSHARD_COMMAND, else next to the interpreter, else in $PATH."""
     import shutil
 
     beside = os.path.join(os.path.dirname(sys.executable), "speechshard")
@@ -107,7 +107,7 @@ def featgen(
     The keywords are the options of `speechshard featgen`; `speechshard featgen --help` describes
     them. dataset is a path or a Dataset. estimate=True writes nothing.
 
-    This runs the command `speechshard`: $SPEECHSHARD_COMMAND, else the one beside the interpreter
+    This runs the command `speechshard`: $SPEECHSHARD_COMMAND, else the one next to the interpreter
     or in $PATH. So there is no progress. Ctrl-C stops the command, which keeps the finished shards:
     the same call continues. Its messages go to log(level, text), or to the logger "speechshard".
     Its errors are raised as Error, or InvalidArgumentError for wrong arguments.

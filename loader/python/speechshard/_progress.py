@@ -17,7 +17,7 @@ class _Bars:
         self._bar.update(done - self._bar.n)
 
     def line(self, text, step):
-        """Of a training run."""
+        """Show a line of a training run."""
         if self._bar is None:
             self._bar = self._tqdm(unit=" steps", initial=step)
         self._bar.set_description_str(text)

@@ -34,7 +34,7 @@ def to_iterable(datasets, /, *, parts=8, **options):
     """Return a datasets.IterableDataset with one example per utterance.
 
     datasets and options are those of speechshard.Loader, such as `splits`, `domains`,
-    `max_duration`, and `sample_rate_hz`. The default order is that of the dataset: use
+    `max_duration`, and `sample_rate_hz`. By default, the order is the dataset's: use
     `.shuffle(...)` of the result, or shuffle=True and a seed here.
 
     An example has the strings `id`, `text`, `speaker`, `language`, and `domain`, and `audio` with

@@ -77,7 +77,7 @@ def to_lhotse(dataset):
     """Return a lazy CutSet with one cut per utterance that no overlay skips.
 
     dataset is a path or a Dataset. The audio of a cut is in memory, as int16 WAV. Each cut has one
-    supervision. `cut.domain` and `cut.split` are custom fields.
+    supervision. `cut.custom` has the fields `domain` and `split`.
     """
     return CutSet(_Cuts(dataset.path if isinstance(dataset, Dataset) else dataset))
 
@@ -89,7 +89,7 @@ def _pcm(cut):
 
 
 def _text(values):
-    """The one value of all supervisions; None if they differ or have none."""
+    """Return the value that all supervisions share, or None."""
     found = {value for value in values if value}
     return found.pop() if len(found) == 1 else None
 

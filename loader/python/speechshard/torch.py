@@ -7,7 +7,7 @@
     for batch in DataLoader(speech, batch_size=None, num_workers=2):
         loss = model(batch["audio"], batch["lengths"], batch["texts"])
 
-The C library has threads of its own, so num_workers=0 is usually the fastest: it copies nothing.
+The C library has its own threads, so num_workers=0 is usually the fastest: it copies nothing.
 Workers help if `transform` is slow Python code.
 """
 

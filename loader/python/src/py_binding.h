@@ -101,7 +101,7 @@ const char *spsh__py_keep(PyObject *kept, PyObject *bytes);
 /* A zeroed array with one element more than count, which stays zero. */
 void *spsh__py_keep_array(PyObject *kept, Py_ssize_t count, size_t element_bytes);
 
-/* Words that an argument takes, and what they mean. The last one has no word. */
+/* A word that an argument accepts, and its value. An entry with word NULL ends an array. */
 typedef struct spsh__py_choice {
     const char *word;
     int value;

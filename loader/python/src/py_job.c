@@ -1,4 +1,4 @@
-/* py_job.c: a call of the C library in a thread of its own.
+/* py_job.c: a call of the C library in a separate thread.
  *
  *     job thread:      spsh_pack(...) --> progress, messages --> queues
  *     calling thread:  wait 50 ms, or for a new phase, without the GIL; hand the queues on; look for
@@ -23,7 +23,7 @@ enum { WAIT_MS = 50, EVENTS_MAX = 64, PHASE_BYTES = 64, LINE_BYTES = 256 };
 /* Progress that Python has not seen. A phase has one event: its newest. */
 typedef struct event {
     char phase[PHASE_BYTES];
-    char line[LINE_BYTES]; /* of a training run; else empty */
+    char line[LINE_BYTES]; /* report of a training run; else empty */
     uint64_t done, total;
 } event;
 
@@ -139,7 +139,7 @@ static void stop_job(spsh__py_job *job)
     pthread_mutex_unlock(&job->mutex);
 }
 
-/* A bar takes the line of a training run by a method of its own. */
+/* A bar has a separate method for the line of a training run. */
 static PyObject *call_line(const spsh__py_work *work, const event *at)
 {
     PyObject *result = NULL;

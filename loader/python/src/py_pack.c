@@ -18,7 +18,7 @@ typedef struct pack_call {
     uint64_t rejects_max_ppm;
     uint64_t rate_hz, shard_bytes, memory_bytes, jobs;
     int codec, dedupe, order, split_from, wds_key, decoder;
-    const char *plugin; /* of FFmpeg; NULL: search it */
+    const char *plugin; /* path of FFmpeg's plug-in; NULL: search it */
     bool trusts_headers, follows_links, is_strict;
     spsh_pack_options options;
     spsh_pack_report *report;

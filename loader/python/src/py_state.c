@@ -87,7 +87,7 @@ static PyObject *state_cursor(PyObject *state)
 static void refuse_cursor(PyObject *state, PyObject *order, const spsh_error *err)
 {
     PyObject *saved =
-        PyDict_GetItemString(state, "options"); /* states of older versions have none */
+        PyDict_GetItemString(state, "options"); /* absent in states of older versions */
     PyObject *advice = NULL;
     if (err->status == SPSH_E_MISMATCH && saved != NULL && PyDict_Check(saved)) {
         PyObject *module = PyImport_ImportModule("speechshard._state");

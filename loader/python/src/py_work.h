@@ -2,7 +2,7 @@
  * apply, revert, audit, explain, verify, train.
  *
  * Each of them reads its arguments with a table of keywords (py_keywords.c) into a structure that
- * begins with a spsh__py_work, calls the C library in a thread of its own (py_job.c), and returns a
+ * begins with a spsh__py_work, calls the C library in a separate thread (py_job.c), and returns a
  * report: an object with attributes (py_convert.c).
  */
 #ifndef SPSH_PY_WORK_H
@@ -33,7 +33,7 @@ typedef int spsh__py_keyword_fn(const spsh__py_keyword *keyword, PyObject *value
 struct spsh__py_keyword {
     const char *name;
     spsh__py_keyword_fn *parse_fn;
-    size_t offset; /* of the member */
+    size_t offset; /* offset of the member in the arguments */
     const spsh__py_choice *choices;
     uint64_t min, max; /* max 0: no upper limit */
 };

@@ -1,6 +1,6 @@
 /* ffmpeg.h: audio that speechshard does not read, decoded by FFmpeg's libraries. They are only in a
- * plug-in, libspeechshard-ffmpeg.so, which spsh_ffmpeg_open loads. Nothing else needs them: what is
- * decoded is stored as a codec of audio.h.
+ * plug-in, libspeechshard-ffmpeg.so, which spsh_ffmpeg_open loads. Nothing else needs them:
+ * decoded audio is stored as a codec of audio.h.
  *
  *     spsh_ffmpeg *ffmpeg = NULL;
  *     if (spsh_ffmpeg_open(NULL, &ffmpeg, &err) != SPSH_OK)
