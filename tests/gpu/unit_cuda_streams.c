@@ -770,7 +770,7 @@ static void test_lost(void)
         must(spsh_cuda_event_record(cuda, event, first, &err));
         must(table->graph_launch_fn(graph, first, &err));
         CHECK_I64(spsh_cuda_synchronize(cuda, first, &err), SPSH_E_IO);
-        CHECK(strstr(err.message, "start it again") != NULL);
+        CHECK(strstr(err.message, "start the program again") != NULL);
         check_all_lost();
         twin->lost_after = 0;
         twin->is_lost = false;

@@ -186,8 +186,9 @@ static uint32_t number_of(const stream *of)
 static spsh_status is_usable(spsh_error *err)
 {
     return twin_state.is_lost
-               ? spsh__cuda_fail(err, SPSH_E_IO,
-                                 "the device was lost to this process: start it again")
+               ? spsh__cuda_fail(
+                     err, SPSH_E_IO,
+                     "this process can no longer use the device; start the program again")
                : SPSH_OK;
 }
 
