@@ -644,7 +644,8 @@ static void test_lost(void)
     REQUIRE(whole_work > 0);
     twin->lost_after = twin->work_count + whole_work * 3 / 4;
     CHECK_I64(train_kit_run(&run), SPSH_E_IO);
-    CHECK_STR(run.err.message, "the device was lost to this process: start it again");
+    CHECK_STR(run.err.message,
+              "this process can no longer use the device; start the program again");
     twin->lost_after = 0;
     twin->is_lost = false;
     run = on_cpu("lost");
