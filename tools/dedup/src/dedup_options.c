@@ -33,8 +33,8 @@ spsh_status spsh__dedup_memory_take(uint64_t *memory_bytes, spsh_error *err)
                      SPSH_DEDUP_MEMORY_BYTES_MIN);
 }
 
-/* Free bytes for a directory. An existing path may be a mount point, so it is asked itself.
- * Otherwise ask its parent. */
+/* Return the free bytes for a directory. An existing path may be a mount point, so query the path
+ * itself. Otherwise query its parent. */
 static bool free_space(const char *path, uint64_t *ret_bytes)
 {
     struct statvfs info;

@@ -4,14 +4,14 @@
 
 #include "speechshard/dedup.h"
 
-uint32_t spsh__dedup_threads(uint32_t threads); /* threads 0 becomes one per core */
+uint32_t spsh__dedup_threads(uint32_t threads); /* threads: 0 is replaced by one per core */
 
 /* Check a required path. SPSH_E_INVALID_ARG names the field. */
 SPSH_NODISCARD spsh_status spsh__dedup_path_check(const char *name, const char *path,
                                                   spsh_error *err);
 /* Replace 0 by the default, and check the field memory_bytes. */
 SPSH_NODISCARD spsh_status spsh__dedup_memory_take(uint64_t *memory_bytes, spsh_error *err);
-/* Check that path has need_bytes free. path is a directory, or will be made in an existing one.
+/* Check that path has need_bytes free. path is a directory, or can be created in an existing one.
  * SPSH_E_NO_SPACE states both numbers. If the free space is unknown, the check passes. */
 SPSH_NODISCARD spsh_status spsh__work_space_check(const char *path, uint64_t need_bytes,
                                                   spsh_error *err);

@@ -19,7 +19,7 @@ struct spsh_explanation {
     spsh_copy_match matches[SPSH__EXPLAIN_MATCHES], best;
     spsh__explain_facts found;
     spsh__print_set *set;
-    spsh_reader *readers[2]; /* own the strings of the two sides */
+    spsh_reader *readers[2]; /* owners of the strings of the two sides */
 };
 
 /* ---- the two utterances ---- */

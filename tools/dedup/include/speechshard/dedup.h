@@ -45,7 +45,7 @@ extern "C" {
 
 /* ---- kinds of copies ---- */
 
-/* Name and text; append only. */
+/* Name and text of each class. Append new entries only. */
 #define SPSH_COPY_CLASS_MAP(X)                                                                     \
     X(NONE, "none")                     /* no significant common part */                           \
     X(SAME_RECORDING, "same_recording") /* most active speech of both */                           \
@@ -70,10 +70,10 @@ typedef enum spsh_copy_class {
     X(PCM, "pcm")                   /* equal decoded samples, except for silence around them */    \
     X(CHUNKS, "pcm_chunks")         /* equal samples for a stretch */                              \
     X(ACOUSTIC, "acoustic")         /* fingerprint and waveform */                                 \
-    X(SCALED, "acoustic_scaled")    /* the same after the speed is undone */                       \
+    X(SCALED, "acoustic_scaled")    /* same signal after a change of speed is undone */            \
     X(TEXT_EXACT, "text_exact")     /* equal normalized transcripts */                             \
     X(TEXT_NEAR, "text_near")       /* nearly equal transcripts */                                 \
-    X(TEXT_COVERED, "text_covered") /* its word n-grams occur */                                   \
+    X(TEXT_COVERED, "text_covered") /* word n-grams of one text occur in the other */              \
     X(SPEAKER, "speaker")                                                                          \
     X(DOCUMENT, "document")                                                                        \
     X(SOURCE, "source") /* the same file, URL, or interval of it */
@@ -108,9 +108,9 @@ typedef struct spsh_copy_match {
     double words_hz;                 /* distinct fingerprint words per second */
     double tonality;                 /* 0 to 1 */
     double ncc, ncc_white, envelope; /* correlations, -1 to 1 */
-    double block_share;              /* share of blocks in step, 0 to 1 */
-    double slope_ppm, spread_ms;     /* drift of b against a, and what remains of it */
-    double scale;                    /* b's speed was divided by it; 1: unchanged */
+    double block_share;              /* share of 200 ms blocks that agree, 0 to 1 */
+    double slope_ppm, spread_ms;     /* drift of b against a, and the spread around the drift */
+    double scale;                    /* factor by which b's speed was divided; 1: unchanged */
     double similarity;               /* 1 - edit distance / length, between the transcripts */
 } spsh_copy_match;
 
@@ -118,7 +118,7 @@ typedef struct spsh_copy_match {
 
 typedef enum spsh_side {
     SPSH_SIDE_NONE = 0,
-    SPSH_SIDE_TRAIN = 1, /* deduplication has only this one */
+    SPSH_SIDE_TRAIN = 1, /* the only side in a deduplication */
     SPSH_SIDE_TEST = 2,
 } spsh_side;
 
@@ -128,7 +128,7 @@ typedef struct spsh_dedup_sources spsh_dedup_sources;
 
 typedef struct spsh_dedup_source {
     const char *path;
-    const char *splits; /* names with commas between; NULL: all utterances */
+    const char *splits; /* comma-separated names; NULL: all utterances */
     spsh_side side;
 } spsh_dedup_source;
 
@@ -213,8 +213,8 @@ typedef struct spsh_fingerprint_cost {
     double seconds;                      /* audio to decode */
     double core_seconds;                 /* time on one core */
     uint64_t file_bytes;                 /* to be written */
-    uint64_t measured_count;             /* utterances that were measured for this */
-    double measured_seconds;             /* their audio */
+    uint64_t measured_count;             /* utterances that were measured for this estimate */
+    double measured_seconds;             /* audio of the measured utterances */
 } spsh_fingerprint_cost;
 
 /* clang-format off */
@@ -245,7 +245,7 @@ typedef struct spsh_dedup_cost {
 
 /* ---- deduplication ---- */
 
-/** Among copies, the one to keep. */
+/** The member of a cluster that is kept. */
 typedef enum spsh_dedupe_keep {
     SPSH_KEEP_BEST, /* lossless, bandwidth, bit rate, length, has text, fewer clipped, order */
     SPSH_KEEP_FIRST,
@@ -271,7 +271,7 @@ typedef enum spsh_copy_decision {
     SPSH_DECISION_DROP,
     SPSH_DECISION_TAG,       /* a copy in part, or of a kind that is never dropped */
     SPSH_DECISION_PROTECTED, /* a copy in a split that drop_from does not name */
-    SPSH_DECISION_UNPROVEN,  /* linked, but not proven against the kept one */
+    SPSH_DECISION_UNPROVEN,  /* linked, but no match proves it against the kept member */
     SPSH_DECISION_COUNT,
 } spsh_copy_decision;
 
@@ -290,12 +290,13 @@ typedef struct spsh_dedupe_options {
     const char *plan_path; /* NULL: no plan is written */
     const char *html_path; /* NULL: no page is written */
     const char *command;   /* command line that the page shows; NULL: "" */
-    const char *drop_from; /* splits with commas between: drop from no others; NULL: from all */
+    const char *drop_from; /* comma-separated splits: drop only from these; NULL: from all */
     const char *const
         *prefer;           /* prefer_count paths of sources: keep their copies first, in order */
     size_t prefer_count;   /* at most SPSH_DEDUPE_PREFER_MAX */
     uint64_t memory_bytes; /* for sorting and joining; 0: SPSH_DEDUP_MEMORY_BYTES_DEFAULT */
-    /* Several machines share work_path: this one does part (from 0) of part_count. 0, 0: all. */
+    /* Several machines can share work_path. This call does the part numbered `part`, from 0, of
+     * part_count parts. 0, 0: all. */
     uint64_t part, part_count;
     uint32_t threads; /* 0: one per core */
     uint32_t flags;   /* SPSH_DEDUPE_* */
@@ -323,7 +324,7 @@ typedef struct spsh_dedupe_result spsh_dedupe_result;
 typedef struct spsh_dedupe_facts {
     size_t dataset_count;
     uint64_t utterance_count; /* utterances of the sources, without skipped ones */
-    double seconds;           /* their audio */
+    double seconds;           /* audio of these utterances */
     uint64_t undecoded_count; /* utterances that cannot be decoded: only equal bytes are found */
     uint64_t key_count;       /* fingerprint keys that were compared */
     uint64_t candidate_count; /* pairs whose audio was compared */
@@ -333,7 +334,7 @@ typedef struct spsh_dedupe_facts {
     size_t boilerplate_count;
     uint64_t dropped_count, dropped_bytes; /* utterances that the plan drops */
     double dropped_seconds;
-    uint8_t plan_hash[16]; /* zeros without plan_path */
+    uint8_t plan_hash[16]; /* all zero without plan_path */
 } spsh_dedupe_facts;
 
 /** Utterances that the plan drops, by the tier that proves it. */
@@ -352,7 +353,7 @@ typedef struct spsh_copy_cluster {
 
 typedef struct spsh_copy_member {
     size_t dataset;    /* for spsh_dedupe_result_dataset */
-    uint64_t position; /* its utterance there */
+    uint64_t position; /* position of the utterance in that dataset */
     spsh_copy_decision decision;
     const char *reason; /* a few words, such as "lower bandwidth" */
 } spsh_copy_member;
@@ -360,7 +361,7 @@ typedef struct spsh_copy_member {
 /** A stretch that many utterances share, such as a jingle. Nothing is dropped for it. */
 typedef struct spsh_boilerplate {
     size_t dataset;
-    uint64_t position; /* one of the utterances */
+    uint64_t position; /* an utterance that contains the stretch */
     double start_s, seconds;
     uint64_t utterance_count; /* copies of one recording count once */
 } spsh_boilerplate;
@@ -505,8 +506,8 @@ typedef struct spsh_audit_options {
     const char
         *alias_path;     /* lines of a name, a tab, and the name that it stands for; NULL: none */
     const char *command; /* command line that the report shows; NULL: "" */
-    /* limit_count limits by spsh_leak: the share of a test split that may leak so, 0 to 1. More
-     * than 1, or no limit in the list: any share. NULL: 0 for RECORDING and SEGMENT. */
+    /* limit_count limits by spsh_leak: the maximum share of a test split with such a leak, 0 to 1.
+     * More than 1, or no limit in the list: no limit. NULL: 0 for RECORDING and SEGMENT. */
     const double *limits;
     size_t limit_count;
     uint64_t memory_bytes; /* for joins; 0: SPSH_DEDUP_MEMORY_BYTES_DEFAULT */
@@ -532,10 +533,10 @@ typedef struct spsh_audit_split {
     const char *name; /* "corpus.spsh: test" */
     uint64_t utterance_count;
     double seconds;
-    uint64_t dirty_count; /* a leak of kind RECORDING, SEGMENT, PERFORMANCE, or SENTENCE */
+    uint64_t dirty_count; /* with a leak of kind RECORDING, SEGMENT, PERFORMANCE, or SENTENCE */
 } spsh_audit_split;
 
-/** A test utterance and the utterance of train that it shares something with. */
+/** A test utterance, and the train utterance with which it shares something. */
 typedef struct spsh_audit_example {
     spsh_bytes test_id;
     const char *train_corpus; /* last part of the dataset's path */
@@ -543,14 +544,14 @@ typedef struct spsh_audit_example {
     const spsh_copy_match *match; /* a: train; b: test */
 } spsh_audit_example;
 
-/** The utterances of a test split that leak in one way. */
+/** The utterances of a test split with one kind of leak. */
 typedef struct spsh_audit_leak {
     uint64_t utterance_count;
     double seconds;
     double share_low, share_high;      /* Wilson interval of 95 % for their share, 0 to 1 */
-    double limit;                      /* share that may leak; more than 1: any */
-    bool is_failure;                   /* more of them leak than the limit allows */
-    const spsh_audit_example *example; /* with the strongest evidence; NULL: no leak */
+    double limit;                      /* maximum share with a leak; more than 1: no limit */
+    bool is_failure;                   /* more utterances leak than the limit allows */
+    const spsh_audit_example *example; /* leak with the strongest evidence; NULL: no leak */
 } spsh_audit_leak;
 
 /**
@@ -613,38 +614,38 @@ typedef struct spsh_explain_options {
 #define SPSH_EXPLAIN_OPTIONS_INIT {sizeof(spsh_explain_options), NULL, NULL, NULL, 0, 0}
 /* clang-format on */
 
-/** Everything that is known of two utterances. All pointers that the functions below return are
- * borrowed from it. */
+/** All known facts about two utterances. All pointers that the functions below return are borrowed
+ * from it. */
 typedef struct spsh_explanation spsh_explanation;
 
-/** One of the two. */
+/** One of the two utterances. */
 typedef struct spsh_explain_side {
     const spsh_dataset *dataset;
     spsh_row row;
     spsh_utterance utterance;
-    uint32_t bandwidth_hz;  /* up to which there is signal; 0: unknown */
+    uint32_t bandwidth_hz;  /* highest frequency with signal; 0: unknown */
     uint32_t clipped_count; /* samples at full scale in runs */
     uint32_t active_ms;     /* active speech */
     bool is_decoded;        /* false: its audio cannot be decoded */
 } spsh_explain_side;
 
-/** A limit of the rule, and the value that was found. */
+/** A limit of the rule, and the measured value. */
 typedef struct spsh_explain_check {
     const char *what;
     const char *unit; /* "", "s", "%" */
     double found, limit;
-    bool is_at_most; /* else at least */
+    bool is_at_most; /* true: limit is a maximum; false: a minimum */
     bool is_passed;
-    bool decides; /* the verdict rests on it */
+    bool decides; /* the verdict depends on this check */
 } spsh_explain_check;
 
 typedef struct spsh_explain_facts {
     spsh_copy_class kind;
     spsh_copy_tier tier;
-    bool may_drop;                         /* dedupe may drop one of the two for it */
+    bool may_drop;                         /* dedupe may drop one of the two on this evidence */
     const char *verdict;                   /* one or two sentences */
     bool is_one_record;                    /* equal stored bytes, or one stored record */
-    bool has_equal_pcm, has_equal_trimmed; /* samples; samples without silence around them */
+    bool has_equal_pcm, has_equal_trimmed; /* all samples; samples without silence around them */
     bool has_equal_mono;                   /* samples except for the number of channels */
     uint64_t equal_chunk_count;            /* equal pieces of samples */
     double equal_chunk_seconds;
@@ -652,7 +653,7 @@ typedef struct spsh_explain_facts {
     double similarity;               /* 1 - edit distance / length, of the transcripts */
     const char *text_profile;        /* how transcripts were compared: "default-1" */
     bool has_gain;
-    double gain_db; /* level of b over a */
+    double gain_db; /* level of b relative to a */
     size_t match_count, check_count;
     const spsh_copy_match *closest; /* the first match, or the nearest miss; count 0: none */
 } spsh_explain_facts;
@@ -676,7 +677,7 @@ SPSH_API const spsh_explain_facts *spsh_explanation_facts(const spsh_explanation
 /** side: 0 or 1. */
 SPSH_API const spsh_explain_side *spsh_explanation_side(const spsh_explanation *explanation,
                                                         size_t side);
-/** index: below match_count. The first one is what the verdict is about. */
+/** index: below match_count. The verdict is about the first match. */
 SPSH_API const spsh_copy_match *spsh_explanation_match(const spsh_explanation *explanation,
                                                        size_t index);
 /** index: below check_count. */

@@ -124,7 +124,7 @@ void spsh__leak_interval(uint64_t part, uint64_t whole, double *ret_low, double 
     const double p = (double)part / n;
     const double middle = (p + z * z / (2 * n)) / (1 + z * z / n);
     const double half = z / (1 + z * z / n) * sqrt(p * (1 - p) / n + z * z / (4 * n * n));
-    /* At the ends the two terms cancel out except for rounding errors. */
+    /* At both ends of the interval, the two terms cancel out except for rounding errors. */
     *ret_low = part == 0 ? 0 : middle - half;
     *ret_high = part == whole ? 1 : middle + half;
 }
@@ -446,7 +446,7 @@ static void count_bits(spsh__audit *audit)
 
 /* ---- the audit ---- */
 
-/* Allocate zeroed memory. An array without items is not NULL. */
+/* Allocate zeroed memory. The result is not NULL for an array without items. */
 static void *array_of(uint64_t count, uint64_t each, size_t item_bytes)
 {
     if (each != 0 && count > (SIZE_MAX - 1) / item_bytes / each)

@@ -30,7 +30,7 @@
 const char *spsh__leak_meaning(spsh_leak leak); /* the meaning in words: "the same recording, or
                                                    part of one" */
 
-/* Return the kind of leak that a match proves, or SPSH_LEAK_COUNT if none. */
+/* Return the kind of leak that a match proves, or SPSH_LEAK_COUNT for none. */
 spsh_leak spsh__leak_of(const spsh__match *match);
 
 /* Compare evidence in a total order. Negative if left is the stronger one. */

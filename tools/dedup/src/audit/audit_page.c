@@ -72,7 +72,7 @@ static void draw_tiles(spsh__copy_page *page, const totals *t)
     spsh__builder_append_text(page->out, "</div>\n");
 }
 
-/* Whether a kind has leaks and no effective limit. A limit of 100 % allows everything, too. */
+/* Whether a kind has leaks but no effective limit. A limit of 100 % allows any share, too. */
 static bool is_unlimited(const spsh__audit_facts *f, const totals *t, unsigned kind)
 {
     return t->leaked[kind] > 0 && f->fail_limits[kind] >= 1;

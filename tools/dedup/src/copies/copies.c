@@ -152,7 +152,7 @@ static spsh_status claim_directory(run *r, spsh_error *err)
 
 typedef struct match_file {
     spsh__work_writer *writer;
-    const spsh__stand_ins *stand_ins; /* NULL: the utterances of the matches all take part */
+    const spsh__stand_ins *stand_ins; /* NULL: all utterances of the matches take part */
 } match_file;
 
 static spsh_status write_match(void *user, const spsh__match *match, spsh_error *err)

@@ -29,7 +29,8 @@ typedef struct spsh__stand_ins {
     size_t count, capacity;
 } spsh__stand_ins;
 
-/* Find all stand-ins. *ret_undecoded counts the utterances that take part but do not decode. */
+/* Find all aliases that represent an excluded base. *ret_undecoded counts the utterances that take
+ * part but do not decode. */
 spsh_status spsh__stand_ins_find(const spsh__print_set *set, spsh__stand_ins *ret_list,
                                  uint64_t *ret_undecoded, spsh_error *err);
 /* Replace the bases of a match by their aliases. Returns false if both sides are then the same

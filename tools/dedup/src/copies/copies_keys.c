@@ -122,7 +122,7 @@ static spsh_status add_utterance(worker *w, uint64_t ordinal, spsh_error *err)
     return rc;
 }
 
-/* Whether the utterance is searched: it has own prints, or its base takes no part. */
+/* Whether the utterance is searched: it has its own prints, or its base takes no part. */
 static spsh_status takes_part(const spsh__key_feed *feed, uint64_t ordinal, bool *ret_takes_part,
                               spsh_error *err)
 {

@@ -36,12 +36,12 @@ enum {
 };
 
 #define ORDINAL_MASK ((UINT64_C(1) << SPSH__EXACT_ORDINAL_BITS) - 1)
-#define OFFSET_ZERO  (INT64_C(1) << 33) /* as stored */
+#define OFFSET_ZERO  (INT64_C(1) << 33) /* value that is stored for offset 0 */
 #define B_LOW_BITS   14                 /* bits of b's 39-bit ordinal in the lower word */
 #define OFFSET_SHIFT 16
 #define OFFSET_BITS  34
 
-/* An utterance with a chunk, and where. */
+/* An utterance that contains a chunk, and the positions of the chunk in it. */
 typedef struct chunk_holder {
     uint64_t ordinal;
     bool is_test;
@@ -52,12 +52,12 @@ typedef struct chunk_holder {
 /* Utterances with the current chunk that later utterances are paired with. */
 typedef struct chunk_crowd {
     chunk_holder first[SPSH__EXACT_MEETS];
-    chunk_holder late[SPSH__EXACT_MEETS]; /* a ring */
+    chunk_holder late[SPSH__EXACT_MEETS]; /* ring buffer of the latest holders */
     size_t count;
 } chunk_crowd;
 
 typedef struct chunk_offset {
-    int64_t samples; /* b's place less a's */
+    int64_t samples; /* position in b minus position in a */
     uint32_t votes;
 } chunk_offset;
 
@@ -81,7 +81,7 @@ typedef struct chunk_finder {
     size_t batch_count;
 } chunk_finder;
 
-/* ---- chunks of all ---- */
+/* ---- chunks of all utterances ---- */
 
 static spsh__u128 chunk_record(const spsh__chunk *chunk, bool is_test, uint64_t ordinal)
 {
@@ -225,7 +225,7 @@ static spsh_status meet_all(chunk_finder *finder, spsh_error *err)
 
 /* ---- samples of a pair ---- */
 
-/* A chunk that both have at one offset, by its place in a. */
+/* A chunk that both utterances contain at one offset, as a range of a's samples. */
 typedef struct chunk_hit {
     uint64_t first, end;
 } chunk_hit;
@@ -237,7 +237,7 @@ typedef struct pair_reading {
     const spsh__chunk *a_chunks, *b_chunks;
     int64_t offset;
     uint64_t at;    /* index in a_chunks of the next chunk to compare */
-    uint64_t limit; /* where the shorter of the two ends, in a's samples */
+    uint64_t limit; /* end of the shorter utterance, in a's samples */
 } pair_reading;
 
 static uint64_t in_b(const pair_reading *r, uint64_t sample)
@@ -396,7 +396,7 @@ static spsh_status flush_pairs(chunk_finder *finder, spsh_error *err)
     return rc;
 }
 
-/* The offset to replace first: the fewest votes, the later one if equal. */
+/* Return the offset to replace first: the one with the fewest votes, or the last of several. */
 static chunk_offset *weakest(chunk_pair *pair)
 {
     chunk_offset *least = &pair->offsets[0];
@@ -423,7 +423,7 @@ static bool is_last_pair(const chunk_finder *finder, uint64_t a, uint64_t b)
            finder->batch[finder->batch_count - 1].b == b;
 }
 
-/* Equal records: one pair at one offset. */
+/* Take a run of equal records: one pair at one offset, with one vote per chunk. */
 static spsh_status take_offset(chunk_finder *finder, spsh__u128 record, uint32_t votes,
                                spsh_error *err)
 {

@@ -353,7 +353,7 @@ typedef struct star_pair {
 
 typedef struct star_batch {
     const spsh__exact_search *search;
-    spsh__exact_team team; /* with confirm */
+    spsh__exact_team team; /* open only with confirm */
     star_pair pairs[SPSH__EXACT_JOBS];
     size_t count;
 } star_batch;
@@ -405,7 +405,8 @@ static spsh_status star_add(star_batch *batch, uint64_t one, uint64_t other, uin
     return batch->count == SPSH__EXACT_JOBS ? star_flush(batch, err) : SPSH_OK;
 }
 
-/* Find per root the first member on the other side than the root; the root itself: none. */
+/* Find for each root the first member on the other side. The entry is the root itself if there is
+ * none. */
 static spsh_status find_others(spsh__exact_search *search, spsh__exact_groups **ret_others,
                                spsh_error *err)
 {
@@ -466,7 +467,7 @@ static spsh_status make_stars(spsh__exact_search *search, spsh_error *err)
     if (batch == NULL)
         return SPSH_NO_MEMORY(err);
     batch->search = search;
-    for (uint64_t i = 0; i < search->groups->count; i++) /* lower ones are flat already */
+    for (uint64_t i = 0; i < search->groups->count; i++) /* lower links are already flat */
         spsh__exact_put(search->groups, i,
                         spsh__exact_representative(search->groups,
                                                    spsh__exact_representative(search->groups, i)));

@@ -15,11 +15,11 @@ enum { PIECE_VALUES = 65536, PIECE_FIRST = 2048 };
 
 struct spsh__exact_reader {
     const spsh__print_set *set;
-    spsh__set_readers readers[2]; /* for a and for b: each continues at its last position */
+    spsh__set_readers readers[2]; /* one for a, one for b; each continues at its last position */
     int32_t pcm[2][PIECE_VALUES];
     spsh__chunk *chunks[2];
     size_t chunk_capacity[2];
-    uint64_t chunks_of[2]; /* ordinals */
+    uint64_t chunks_of[2]; /* ordinals whose chunks are loaded */
 };
 
 spsh_status spsh__exact_reader_open(const spsh__print_set *set, spsh__exact_reader **ret_reader,

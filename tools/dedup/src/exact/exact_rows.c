@@ -139,7 +139,7 @@ static double coverage_of(const spsh__segment_row *row, uint64_t first, uint64_t
 {
     uint64_t trim_first = row->trim_first;
     uint64_t trim_end = row->trim_first + row->trim_count;
-    if (!is_set(row, SPSH__ROW_DECODED)) { /* zeros are not known */
+    if (!is_set(row, SPSH__ROW_DECODED)) { /* the zeros at the ends are not known */
         trim_first = 0;
         trim_end = row->samples;
     }
@@ -148,7 +148,7 @@ static double coverage_of(const spsh__segment_row *row, uint64_t first, uint64_t
     return end > begin ? (double)(end - begin) / (double)(trim_end - trim_first) : 0;
 }
 
-/* The print of all channels together. */
+/* The print of the mix of all channels. */
 static spsh_status find_mix(const spsh__print_set *set, uint64_t ordinal, spsh__set_print *ret_mix,
                             spsh_error *err)
 {

@@ -23,9 +23,9 @@
 #include "speechshard/inside.h"
 
 enum {
-    NEAR = 4,                                   /* frames by which a proposed offset may be wrong */
+    NEAR = 4,                                   /* maximum error of a proposed offset, in frames */
     STRETCH_MAX = 60 * 8000,                    /* samples */
-    STRETCH_ACTIVE = 10 * 125 / 2,              /* frames; with fewer, use another minute */
+    STRETCH_ACTIVE = 10 * 125 / 2,              /* active frames; with fewer, use another minute */
     AROUND = SPSH__LAG_MAX + SPSH__FILTER_HALF, /* samples on each side that affect a stretch */
     WORDS_MAX = 300 * 125 / 2,                  /* frames whose words are counted */
     DRIFT_ROUNDS = 3,
@@ -80,14 +80,14 @@ const char *spsh_copy_class_text(spsh_copy_class value)
     return value < SPSH_COPY_CLASS_COUNT ? texts[value] : "unknown";
 }
 
-/* Two recordings at one offset. */
+/* Two recordings aligned at one offset. */
 typedef struct pair {
     const spsh__align_side *a, *b;
     const spsh__align_limits *limits;
     int64_t offset;
 } pair;
 
-/* Frames of a that have a partner in b. */
+/* The range of frames of a that have a partner in b. */
 typedef struct overlap {
     size_t first;
     size_t end;
@@ -114,15 +114,15 @@ static bool is_active(const pair *p, size_t i)
     return p->a->frames[i].is_active && p->b->frames[(int64_t)i + p->offset].is_active;
 }
 
-/* n frames in a row come from n + 15 hops of sound. */
+/* Return the seconds of sound that consecutive frames span: n + 15 hops for n frames. */
 static double seconds_of(size_t active_frames)
 {
     const double span = SPSH__PRINT_SPAN / 8000.0;
     return active_frames == 0 ? 0 : (double)(active_frames - 1) / SPSH__PRINT_HZ + span;
 }
 
-/* How far the prints agree beyond chance, in standard deviations if bits were independent; negative
- * if too little is active. */
+/* Return how far the prints agree beyond chance, in standard deviations for independent bits.
+ * Negative if too few frames are active. */
 static double score_of(const pair *p)
 {
     const overlap part = overlap_of(p);
@@ -235,8 +235,8 @@ static spsh_status measure_bits(const pair *p, overlap common, spsh__alignment *
     return SPSH_OK;
 }
 
-/* The samples of the common part: all that its frames come from where a recording begins or ends
- * there, their middles where the other sound begins. */
+/* Find the samples of the common part. At the end of a recording, include all samples that the
+ * frames depend on. At a border with other sound, start or stop at the middle of a frame. */
 static void find_samples(const pair *p, overlap common, spsh__alignment *found)
 {
     const overlap part = overlap_of(p);
@@ -257,7 +257,7 @@ static double ber_limit(const spsh__align_limits *limits, double active_s)
     return limits->ber_max[active_s < 1.5 ? 0 : active_s < 2.5 ? 1 : 2];
 }
 
-/* ncc: the better of plain and whitened correlation; white: the whitened. */
+/* ncc: the better of the plain and the whitened correlation; white: the whitened correlation. */
 static bool is_waveform_same(const spsh__align_limits *limits, const spsh__alignment *found,
                              double ncc, double white)
 {
@@ -308,8 +308,8 @@ static spsh_copy_class judge(const spsh__align_limits *limits, const spsh__align
     return is_probable_copy(limits, found) ? SPSH_COPY_PROBABLE_COPY : SPSH_COPY_REREAD;
 }
 
-/* Fits a drift and undoes it, a few times, as the line through the blocks gets better; keeps the
- * best. */
+/* Fit a drift and undo it. Repeat this a few times, because the line through the blocks improves.
+ * Keep the best result. */
 static spsh_status try_unscaled(const spsh__align_limits *limits, spsh__stretch *stretch,
                                 spsh__alignment *found, spsh_error *err)
 {
@@ -342,8 +342,8 @@ static spsh_status try_unscaled(const spsh__align_limits *limits, spsh__stretch 
     return rc;
 }
 
-/* Where in the common part the waveforms are compared: its middle, or, if that is a pause, the
- * minute in which most is active. */
+/* Choose the stretch of the common part in which the waveforms are compared: the middle, or, if the
+ * middle is mostly a pause, the minute with the most active frames. */
 static size_t pick_stretch(const spsh__align_side *a, const spsh__alignment *found, size_t count)
 {
     const size_t middle = ((size_t)found->count - count) / 2;
@@ -365,7 +365,8 @@ static size_t pick_stretch(const spsh__align_side *a, const spsh__alignment *fou
     return best;
 }
 
-/* Samples from `first` to `first + count` that there are, and a cut that starts there. */
+/* Read the existing samples of [first, first + count) and AROUND more on each side. The cut starts
+ * at `first`. */
 static spsh_status fetch(const spsh__align_side *side, uint64_t first, size_t count,
                          int32_t **ret_samples, spsh__cut *ret_cut, spsh_error *err)
 {
@@ -438,7 +439,7 @@ out:
  * so, shorten the run to its better part before or after the gap. */
 static bool cut_gap(const pair *p, const spsh__drift *drift, overlap *run)
 {
-    /* Frames centered in the gap. */
+    /* Range of the frames that are centered in the gap. */
     const size_t half = SPSH__PRINT_SPAN / SPSH__PRINT_HOP / 2;
     const size_t middle = drift->gap_first / SPSH__PRINT_HOP;
     const size_t length = drift->gap_count / SPSH__PRINT_HOP;

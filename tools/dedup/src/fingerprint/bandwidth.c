@@ -26,26 +26,26 @@ enum {
     GROUP_SECONDS = 4,
     BANDS = 64,
     BAND_BINS = SIZE / 2 / BANDS,
-    RATE_MIN_HZ = 8000, /* for more than one group */
+    RATE_MIN_HZ = 8000, /* minimum for more than one group */
 };
 
-/* Energy of a window's bin for white noise of one unit: the sum of the squared window. */
+/* Energy of one bin of a window for white noise of one unit: the sum of the squared window. */
 static const double noise_energy = 768.0;
 static const double weakest = 1e-7;
 
 struct spsh__bandwidth {
     spsh__fft_circle circle;
     float window[SIZE];
-    uint16_t position[SIZE]; /* where the transform leaves a bin */
+    uint16_t position[SIZE]; /* position of each bin in the output of the transform */
     spsh__lanes re[SIZE];
     spsh__lanes im[SIZE];
     double energy[BANDS];
     int16_t group[GROUP][SIZE];
     uint32_t rate_hz;
     uint64_t samples;
-    uint64_t at; /* samples taken */
+    uint64_t at; /* samples consumed so far */
     uint32_t window_count;
-    uint32_t next_window; /* first of the group */
+    uint32_t next_window; /* first window of the group */
 };
 
 spsh_status spsh__bandwidth_new(spsh__bandwidth **ret_measure, spsh_error *err)
@@ -93,7 +93,7 @@ static uint64_t window_begin(const spsh__bandwidth *m, uint32_t window)
     return room / steps * window + room % steps * window / steps;
 }
 
-/* The energy of all bins of one band in all windows of the group. */
+/* Return the energy of all bins of one band, summed over all windows of the group. */
 static double band_energy(const spsh__bandwidth *m, size_t band)
 {
     spsh__lanes sum = {0};
@@ -101,7 +101,7 @@ static double band_energy(const spsh__bandwidth *m, size_t band)
         const size_t here = m->position[bin];
         const size_t mirror = m->position[(SIZE - bin) % SIZE];
         if (bin == 0)
-            continue; /* a constant offset is not sound */
+            continue; /* bin 0 is a constant offset, which is not sound */
         sum = sum + (m->re[here] * m->re[here] + m->im[here] * m->im[here]);
         sum = sum + (m->re[mirror] * m->re[mirror] + m->im[mirror] * m->im[mirror]);
     }
@@ -160,7 +160,7 @@ uint32_t spsh__bandwidth_finish(spsh__bandwidth *measure)
     spsh__bandwidth *m = measure;
     double strongest = 0.0;
     uint32_t bands = 0;
-    if (m->next_window < m->window_count) /* shorter than a window */
+    if (m->next_window < m->window_count) /* the recording is shorter than a window */
         add_group(m);
     const double floor = noise_energy * (double)BAND_BINS * (double)m->window_count;
     for (size_t band = 0; band < BANDS; band++)

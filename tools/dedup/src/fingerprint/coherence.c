@@ -26,7 +26,7 @@ enum {
     LAGS = MARGIN + 1,
     BIN_LOW = 307, /* 300 Hz */
     BIN_HIGH = 3482,
-    SMOOTH = 64, /* bins either way of a long-term spectrum: 62 Hz */
+    SMOOTH = 64, /* half width of the mean over a long-term spectrum, in bins: 62 Hz */
     FILTER_HALF = SPSH__FILTER_HALF,
     SINC_HALF = 16,
     BLOCK = 1600,
@@ -41,7 +41,7 @@ static double sinc(double x)
     return fabs(x) < 1e-9 ? 1 : sin(pi * x) / (pi * x);
 }
 
-/* Four sums, so that additions need not wait for each other. */
+/* Return the dot product. Four separate sums avoid a chain of dependent additions. */
 static double dot(const double *x, const double *y, size_t count)
 {
     double sums[4] = {0};
@@ -71,7 +71,7 @@ static double between(const double *x, size_t count, double place)
     return sum;
 }
 
-/* A Hann-windowed band-pass from 300 to 3,400 Hz. */
+/* Make a Hann-windowed band-pass from 300 to 3,400 Hz. */
 static void make_filter(double *filter)
 {
     for (int n = -FILTER_HALF; n <= FILTER_HALF; n++)
@@ -80,7 +80,7 @@ static void make_filter(double *filter)
                                   (0.5 + 0.5 * cos(pi * n / (FILTER_HALF + 1)));
 }
 
-/* Filter one piece, as doubles; samples outside of the signal are 0. */
+/* Filter one piece and return doubles. Samples outside of the signal are 0. */
 static void filter_part(const double *filter, spsh__cut cut, double *out, size_t count)
 {
     enum { PIECE = 1024, TAPS = 2 * FILTER_HALF + 1 };
@@ -156,7 +156,7 @@ static void add_block(workspace *work, const spsh__stretch *stretch, size_t firs
     }
 }
 
-/* Running mean over SMOOTH bins either way. */
+/* Compute the running mean over SMOOTH bins on each side. */
 static void smooth(const double *x, double *out)
 {
     double sum = 0;
@@ -171,7 +171,8 @@ static void smooth(const double *x, double *out)
     }
 }
 
-/* lags[l] = sum over i of a[i] b[i + l]: the way back, by a forward transform of the conjugate. */
+/* Compute lags[l] = sum over i of a[i] b[i + l]: the inverse transform, by a forward transform of
+ * the conjugate. */
 static void back_to_lags(workspace *work, bool is_white)
 {
     memset(work->block, 0, sizeof(work->block));
@@ -190,7 +191,7 @@ static void back_to_lags(workspace *work, bool is_white)
         work->lags[lag] = work->block[lag].re / SIZE;
 }
 
-/* Largest magnitude between samples; returns the signed value. */
+/* Find the largest magnitude, also between samples. Returns the signed value. */
 static double find_peak(const double *x, size_t count, double *ret_place)
 {
     size_t best = 0;
@@ -219,7 +220,8 @@ static double energy(const double *x, size_t count)
     return dot(x, x, count);
 }
 
-/* b_energy: of the part of b that a meets; what the blocks of b have beyond it must not count. */
+/* Return the peak of the whitened correlation. b_energy: energy of the part of b that a overlaps.
+ * The blocks of b extend past that part, and the rest must not count. */
 static double whitened(workspace *work, double b_energy)
 {
     double a = 0;
@@ -274,7 +276,7 @@ typedef struct block_lag {
     bool is_loud;
 } block_lag;
 
-/* Best lag of one block within TRACK of `near`. */
+/* Find the best lag of one block within TRACK of `near`. */
 static void fit_block(const spsh__stretch *stretch, size_t index, double near, block_lag *block)
 {
     double sums[TRACKED] = {0};
@@ -302,7 +304,7 @@ static void fit_block(const spsh__stretch *stretch, size_t index, double near, b
     block->lag = (double)start + place - (double)(index * BLOCK) - SPSH__LAG_MAX;
 }
 
-/* Sorts. */
+/* Return the median. Sorts x. */
 static double median_of(double *x, size_t count)
 {
     if (count == 0)
@@ -318,7 +320,7 @@ static void track(const spsh__stretch *stretch, block_lag *blocks, size_t count,
 {
     for (int side = -1; side <= 1; side += 2) {
         double near = blocks[from].lag;
-        double slope = 0; /* a block */
+        double slope = 0; /* change of the lag per block */
         size_t good_at = from;
         for (size_t i = from; side < 0 ? i > 0 : i + 1 < count;) {
             i = side < 0 ? i - 1 : i + 1;
@@ -336,7 +338,8 @@ static void track(const spsh__stretch *stretch, block_lag *blocks, size_t count,
     }
 }
 
-/* Theil and Sen: the median of all slopes; `room` holds count * (count - 1) / 2. */
+/* Fit a line by the Theil-Sen estimator, the median of all slopes. `room` has capacity for one
+ * value per pair of blocks. */
 static void fit_line(const block_lag *good, size_t count, double *room, spsh__drift *drift)
 {
     size_t pairs = 0;
@@ -353,7 +356,8 @@ static void fit_line(const block_lag *good, size_t count, double *room, spsh__dr
     drift->spread_ms = median_of(room, count) / 8;
 }
 
-/* The longest run of loud blocks that do not agree at all; quiet ones between them belong to it. */
+/* Find the longest run of loud blocks that do not agree. Quiet blocks between them belong to the
+ * run. */
 static void find_gap(const block_lag *blocks, size_t count, double gap_max, spsh__drift *drift)
 {
     size_t first = 0; /* start of the current run */
@@ -437,7 +441,7 @@ spsh_status spsh__undo_drift(spsh__stretch *stretch, double slope_ppm, double la
     double *table = spsh__sinc_table_new();
     double *b = calloc(size + 1, sizeof(*b));
     double *wide =
-        calloc(size + (size_t)2 * SPSH__SINC_TAPS, sizeof(*wide)); /* with zeros around */
+        calloc(size + (size_t)2 * SPSH__SINC_TAPS, sizeof(*wide)); /* surrounded by zeros */
     if (table == NULL || b == NULL || wide == NULL) {
         free(table);
         free(b);
@@ -469,7 +473,7 @@ enum {
     FINE_LAG = 40
 };
 
-/* Envelopes, FINE_BANDS values for each ms, less their mean over 33 ms. */
+/* Compute the envelopes: FINE_BANDS values per ms, minus their mean over 33 ms. */
 static double *make_envelopes(const double *x, size_t size, size_t *ret_count)
 {
     double cosines[FINE_BANDS][FINE_SIZE];

@@ -75,7 +75,8 @@ spsh_status spsh__undo_drift(spsh__stretch *stretch, double slope_ppm, double la
 spsh_status spsh__correlate_envelopes(const spsh__stretch *stretch, double lag,
                                       double *ret_correlation, spsh_error *err);
 
-/* Share of a's energy in the eight strongest of 512 bins of its mean spectrum: 1 for tones. */
+/* Return the share of a's energy in the eight strongest of the 512 bins of its mean spectrum. It is
+ * 1 for tones. */
 spsh_status spsh__find_tonality(const spsh__stretch *stretch, double *ret_share, spsh_error *err);
 
 #endif

@@ -1,4 +1,4 @@
-/* cosine.c: a quarter of the circle as a table; the rest is symmetry. */
+/* cosine.c: a table of a quarter turn. Symmetry gives the other three quarters. */
 #include "cosine.h"
 
 enum { QUARTER = SPSH__TURN / 4, STEP_BITS = SPSH__TURN_BITS - 11 };

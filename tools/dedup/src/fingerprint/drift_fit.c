@@ -21,10 +21,10 @@ static const double climb_ppm = 800;
 typedef struct trial {
     double slope_ppm;
     spsh__correlation correlation;
-    spsh__drift left; /* after it; only where asked for */
+    spsh__drift left; /* drift that remains; set only if good_min > 0 */
 } trial;
 
-/* The loudest seconds, borrowed from the stretch. */
+/* Return the loudest seconds of a stretch, borrowed from it. */
 static spsh__stretch loudest_piece(const spsh__stretch *stretch)
 {
     spsh__stretch best = {stretch->a, stretch->b, stretch->count < PIECE ? stretch->count : PIECE};
@@ -42,7 +42,7 @@ static spsh__stretch loudest_piece(const spsh__stretch *stretch)
     return best;
 }
 
-/* good_min > 0: also measure the remaining drift. */
+/* Remove a drift and correlate the result. If good_min > 0, also measure the remaining drift. */
 static spsh_status try_slope(const spsh__stretch *piece, double slope_ppm, double good_min,
                              trial *ret_trial, spsh_error *err)
 {

@@ -64,7 +64,8 @@ static void radix2(const spsh__fft_circle *circle, spsh__lanes *re, spsh__lanes 
     }
 }
 
-/* One butterfly: four values `quarter` apart; twiddles of steps w, 2w and 3w. */
+/* Compute one butterfly of four values that are `quarter` apart, with the twiddles of steps w, 2w,
+ * and 3w. */
 static inline void butterfly(const spsh__fft_circle *circle, spsh__lanes *re, spsh__lanes *im,
                              size_t quarter, size_t w)
 {
@@ -87,7 +88,7 @@ static inline void butterfly(const spsh__fft_circle *circle, spsh__lanes *re, sp
          &im[3 * quarter]);
 }
 
-/* The steps of radix 4 from blocks of `block` down to `last`, over `size` values. */
+/* Apply the radix-4 steps from one block of `size` values down to blocks of `last` values. */
 static void radix4(const spsh__fft_circle *circle, spsh__lanes *re, spsh__lanes *im, size_t size,
                    size_t last)
 {
@@ -100,8 +101,8 @@ static void radix4(const spsh__fft_circle *circle, spsh__lanes *re, spsh__lanes 
     }
 }
 
-/* 256 values after 256, which are 8 KB: all steps would go over more than a processor's first
- * cache. */
+/* Finish each group of 256 values (8 KB) before the next one. The data of a step over all values
+ * would exceed the first-level cache of a processor. */
 void spsh__fft_lanes(const spsh__fft_circle *circle, spsh__lanes *re, spsh__lanes *im, size_t size)
 {
     enum { LARGE = 1024, SMALL = 256 };
