@@ -30,11 +30,11 @@ enum {
     DENSE_BANDS = 33,
     WIDE_BANDS = 17,
     WIDE_BITS = WIDE_BANDS - 1,
-    LAG = 8, /* frames between the two of a difference */
+    LAG = 8, /* frames between the two operands of a difference */
     GROUP = 2 * SPSH__LANES,
     GROUP_HOP = GROUP * SPSH__PRINT_HOP,
     GROUP_SPAN = WIDE_SIZE + (GROUP - 1) * SPSH__PRINT_HOP,
-    LOG_STEPS = 1024, /* to the doubling of energy */
+    LOG_STEPS = 1024, /* steps per doubling of the energy */
     LEVEL_ZERO = 25 * LOG_STEPS,
     LEVEL_SHIFT = 8,
     LEVEL_MAX = 127,
@@ -103,21 +103,22 @@ struct spsh__fingerprint {
     uint64_t sample_total; /* since the start of the recording */
     uint64_t group_frame;  /* first frame of the next group */
 
-    spsh__print_frame waiting[FRAMES_WAITING];             /* print frame i at i % FRAMES_WAITING */
-    uint8_t waiting_weak[FRAMES_WAITING][SPSH__WORD_WEAK]; /* when the sink wants them */
+    spsh__print_frame waiting[FRAMES_WAITING]; /* print frame i is at i % FRAMES_WAITING */
+    uint8_t waiting_weak[FRAMES_WAITING][SPSH__WORD_WEAK]; /* set only if the sink wants them */
     uint8_t loudest[BLOCKS_KEPT];
     uint64_t frame_count;
     uint64_t blocks_done;
 
-    wide_frame wides[WIDE_KEPT]; /* wide frame u at u % WIDE_KEPT */
+    wide_frame wides[WIDE_KEPT]; /* wide frame u is at u % WIDE_KEPT */
     uint64_t wide_count;
     spsh__print_key keys[KEYS_WAITING];
     size_t key_count;
-    spsh__dense_key dense_keys[DENSE_WAITING]; /* when the sink wants them */
+    spsh__dense_key dense_keys[DENSE_WAITING]; /* set only if the sink wants them */
     size_t dense_count;
 };
 
-/* round(1024 log2(1 + (i + 0.5) / 1024)), a bit at a time: squaring doubles the logarithm. */
+/* Fill the table with round(1024 log2(1 + (i + 0.5) / 1024)). Compute one bit at a time, because
+ * squaring doubles the logarithm. */
 static void make_log_table(int32_t *table)
 {
     for (uint32_t i = 0; i < LOG_STEPS; i++) {
@@ -132,7 +133,7 @@ static void make_log_table(int32_t *table)
     }
 }
 
-/* 1024 log2(x) from the bits of x, which is positive and normal. */
+/* Return 1024 log2(x), computed from the bits of x, which is positive and normal. */
 static int32_t log_of(const int32_t *table, float x)
 {
     uint32_t bits = 0;
@@ -208,7 +209,7 @@ void spsh__fingerprint_free(spsh__fingerprint *maker)
     free(maker);
 }
 
-/* Energies of one band: of the even frames of all lanes, and of the odd. */
+/* Sum the energies of one band separately for the even and the odd frames of all lanes. */
 static void sum_band(const spsh__fingerprint *maker, const analysis *kind, uint32_t band,
                      spsh__lanes *ret_even, spsh__lanes *ret_odd)
 {
@@ -258,7 +259,8 @@ static void analyse(spsh__fingerprint *maker, analysis *kind)
         kind->totals[slot + i] = log_of(maker->log_table, total[i % 2][i / 2] + 1.0F);
 }
 
-/* Difference of bands b and b + 1 in this frame, minus the same difference LAG frames before. */
+/* Return the difference of bands b and b + 1 in this frame, minus the same difference LAG frames
+ * before. */
 static int32_t difference(const analysis *kind, uint64_t frame, uint32_t band)
 {
     const int32_t *now = kind->logs[(frame + LAG) % (LAG + GROUP)];
@@ -266,9 +268,9 @@ static int32_t difference(const analysis *kind, uint64_t frame, uint32_t band)
     return (now[band] - now[band + 1]) - (before[band] - before[band + 1]);
 }
 
-/* The places of the least differences so far, the least first. */
+/* Positions of the smallest differences so far, in ascending order of the difference. */
 typedef struct weakest {
-    int32_t least[SPSH__WORD_WEAK]; /* the longest such list */
+    int32_t least[SPSH__WORD_WEAK]; /* capacity for the longest list in use */
     uint8_t places[SPSH__WORD_WEAK];
     size_t count;
 } weakest;
@@ -279,7 +281,7 @@ static void begin_weakest(weakest *found)
         found->least[i] = INT32_MAX;
 }
 
-/* The next place, with the difference that decides its bit. */
+/* Offer the next position, with the difference that decides its bit. */
 static void weigh(weakest *found, uint32_t place, int32_t value)
 {
     const int32_t size = value < 0 ? -value : value;
@@ -323,8 +325,8 @@ static void add_print_frame(spsh__fingerprint *maker)
     maker->waiting[i % FRAMES_WAITING] = (spsh__print_frame){.word = word, .level = (uint8_t)level};
 }
 
-/* The `weak_count` least differences of a key from `first_place` on, where `order` names the wide
- * frames from the lowest bits on. */
+/* Find the weak_count smallest differences of a key at positions from first_place on. `order` lists
+ * the wide frames, starting with the frame of the lowest bits. */
 static void find_weak(const wide_frame *const *order, uint32_t first_place, uint8_t *weak,
                       size_t weak_count)
 {
@@ -355,7 +357,7 @@ static bool is_peak(const spsh__fingerprint *maker, uint64_t u)
     return true;
 }
 
-/* The bits of a key at wide frame u, and the frames that they are of. */
+/* Return the bits of a key at wide frame u. `order` receives the frames that the bits come from. */
 static uint64_t key_bits(const spsh__fingerprint *maker, uint64_t u, const wide_frame *order[3])
 {
     uint64_t bits = 0;
@@ -401,7 +403,8 @@ static void add_wide_frame(spsh__fingerprint *maker)
     find_weak(order, 0, key->weak, SPSH__KEY_WEAK_MAX);
 }
 
-/* Keys before frame `end`, where their frame is active; frames: of the block that ends there. */
+/* Pass the keys before frame `end` whose frame is active. frames: the frames of the block that ends
+ * at `end`. */
 static spsh_status give_keys(spsh__fingerprint *maker, const spsh__print_frame *frames,
                              uint64_t end, spsh_error *err)
 {
@@ -480,8 +483,8 @@ static spsh_status give_block(spsh__fingerprint *maker, spsh_error *err)
     return rc == SPSH_OK ? give_dense_keys(maker, frames, first + count, err) : rc;
 }
 
-/* Handles one group of frames. dense_end, wide_end: how many frames of each kind the recording is
-   known to have. */
+/* Process one group of frames. dense_end, wide_end: number of frames of each kind that the
+ * recording is known to have. */
 static spsh_status take_group(spsh__fingerprint *maker, uint64_t dense_end, uint64_t wide_end,
                               spsh_error *err)
 {

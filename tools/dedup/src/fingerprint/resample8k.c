@@ -22,19 +22,19 @@
 
 enum { ONE_BITS = 14, TAPS_ALIGN = 8 };
 
-/* 2^24 / (2 pi), by which a sine of an angle in turns is divided. */
+/* 2^24 / (2 pi). A sine is divided by its angle, which is in turns times 2^24. */
 #define SINC_SCALE INT64_C(2670177)
 
 struct spsh__resample8k {
     uint32_t rate_hz;
-    uint32_t phase_count; /* L */
-    uint32_t step;        /* M */
-    uint32_t half;        /* taps on either side of the centre */
-    uint32_t taps;        /* 2 * half + 1, rounded up with zeros */
+    uint32_t phase_count; /* L in the comment above */
+    uint32_t step;        /* M in the comment above */
+    uint32_t half;        /* taps on each side of the center */
+    uint32_t taps;        /* 2 * half + 1, rounded up; the additional taps are 0 */
     int16_t *coefficients;
-    int16_t *history; /* the input from history_start on */
+    int16_t *history; /* input samples from history_start on */
     uint64_t received;
-    uint64_t history_start; /* in input samples, counting `half` zeros before the first */
+    uint64_t history_start; /* in input samples; counts the `half` zeros before the first sample */
     size_t history_count;
     uint64_t base; /* input position of the next output: whole samples and phase */
     uint32_t phase;
@@ -45,7 +45,7 @@ static int64_t floor_divide(int64_t a, int64_t b)
     return a / b - (a % b != 0 && (a < 0) != (b < 0));
 }
 
-/* The filter at distance / (L * rate) seconds, times 2^30. */
+/* Return the filter at distance / (L * rate) seconds, times 2^30. */
 static int64_t filter_at(int64_t distance, int64_t unit)
 {
     const int64_t one = INT64_C(1) << SPSH__TURN_BITS;
@@ -57,14 +57,15 @@ static int64_t filter_at(int64_t distance, int64_t unit)
     int64_t sinc = SPSH__COSINE_1;
     if (angle != 0)
         sinc = floor_divide(spsh__cosine_fine(angle + 3 * one / 4) * SINC_SCALE, angle);
-    const int64_t turn = angle >> 4; /* half a turn at the window's end */
+    const int64_t turn = angle >> 4; /* the window ends at half a turn */
     const int64_t window = floor_divide(42 * INT64_C(1073741824) + 50 * spsh__cosine_fine(turn) +
                                             8 * spsh__cosine_fine(2 * turn),
                                         100);
     return floor_divide(sinc * window, SPSH__COSINE_1);
 }
 
-/* One phase; what rounding leaves of 2^14 goes to the first of the largest. */
+/* Make the coefficients of one phase. The rounding error of their sum, which must be 2^14, goes to
+ * the first of the largest coefficients. */
 static void make_phase(const spsh__resample8k *resampler, uint32_t phase, int16_t *taps)
 {
     const int64_t rate = resampler->rate_hz;
@@ -100,7 +101,8 @@ spsh_status spsh__resample8k_new(uint32_t rate_hz, spsh__resample8k **ret_resamp
     resampler->taps = (2 * resampler->half + TAPS_ALIGN) / TAPS_ALIGN * TAPS_ALIGN;
     resampler->coefficients =
         calloc((size_t)resampler->phase_count * resampler->taps, sizeof(int16_t));
-    /* One batch, the length of the filter, and the samples that the aligned taps read past it. */
+    /* Capacity: one batch, the length of the filter, and the samples that the aligned taps read
+     * past it. */
     resampler->history =
         calloc(SPSH__RESAMPLE_IN_MAX + 2 * (size_t)resampler->taps + TAPS_ALIGN, sizeof(int16_t));
     if (resampler->coefficients == NULL || resampler->history == NULL) {
@@ -114,7 +116,7 @@ spsh_status spsh__resample8k_new(uint32_t rate_hz, spsh__resample8k **ret_resamp
     return SPSH_OK;
 }
 
-/* Sum of products; integers, so the order is free. */
+/* Return the sum of products. The values are integers, so the order of additions is free. */
 static int32_t multiply_add(const int16_t *samples, const int16_t *taps, uint32_t count)
 {
 #ifdef __SSE2__
@@ -135,7 +137,7 @@ static int32_t multiply_add(const int16_t *samples, const int16_t *taps, uint32_
 #endif
 }
 
-/* All outputs whose last tap is there. */
+/* Make all outputs for which the samples of all taps have arrived. */
 static size_t make_output(spsh__resample8k *resampler, uint64_t base_end, int32_t *out)
 {
     const int32_t half_unit = 1 << (ONE_BITS - SPSH__RESAMPLE_ONE_BITS - 1);
@@ -197,7 +199,7 @@ void spsh__resample8k_reset(spsh__resample8k *resampler)
     resampler->received = 0;
     resampler->base = 0;
     resampler->phase = 0;
-    /* Zeros before the first sample. `history_start` and `base` count from the first of them. */
+    /* Start with zeros before the first sample. history_start and base count from the first zero. */
     resampler->history_start = 0;
     resampler->history_count = resampler->half;
     memset(resampler->history, 0, resampler->half * sizeof(*resampler->history));

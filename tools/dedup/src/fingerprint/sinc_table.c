@@ -1,4 +1,5 @@
-/* sinc_table.c: a Hann-windowed sinc; the error of the nearest step is 60 dB below the signal. */
+/* sinc_table.c: a Hann-windowed sinc. Rounding to the nearest step causes an error 60 dB below the
+ * signal. */
 #include "sinc_table.h"
 
 #include <math.h>

@@ -154,7 +154,7 @@ static void close_worker(void *worker_of, void *user)
     spsh__frame_finder_free(w->finder);
 }
 
-/* Utterances [first, end) of one side, on all threads. */
+/* Process the utterances [first, end) of one side on all threads. */
 static spsh_status take_all(pool *p, spsh_side side, uint64_t first, uint64_t end, spsh_error *err)
 {
     const spsh__deal deal = {

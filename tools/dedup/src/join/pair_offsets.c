@@ -1,4 +1,4 @@
-/* pair_offsets.c: sort a's keys and their variants with one flipped bit; look up those of b. */
+/* pair_offsets.c: sort a's keys and their variants with one flipped bit. Then look up b's keys. */
 #include "pair_offsets.h"
 
 #include <stdlib.h>
@@ -13,7 +13,8 @@ typedef struct form {
     uint64_t frame;
 } form;
 
-/* The upper 32 bits, and with each weak bit among them turned over. Returns how many. */
+/* Make the upper 32 bits of the key, and one variant for each weak bit among them. Return the
+ * number of forms. */
 static size_t make_forms(const spsh__print_key *key, form forms[FORMS])
 {
     size_t count = 1;
@@ -43,7 +44,7 @@ static int compare_offsets(const void *left, const void *right)
     return (l > r) - (l < r);
 }
 
-/* The first form with these bits or more. */
+/* Return the index of the first form whose bits are not below `bits`. */
 static size_t find_form(const form *forms, size_t count, uint32_t bits)
 {
     size_t low = 0;
@@ -87,7 +88,8 @@ static void add(spsh__pair_offset *list, size_t *count, spsh__pair_offset one)
     list[at] = one;
 }
 
-/* Groups of offsets, each within NEAR of the one before. */
+/* Group the sorted offsets: adjacent ones differ by at most NEAR, and all by at most SPREAD. Return
+ * the length of the list. */
 static size_t group(const int64_t *hits, size_t hit_count, spsh__pair_offset *list)
 {
     size_t count = 0;

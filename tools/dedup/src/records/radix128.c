@@ -24,7 +24,8 @@ static void insert_sort(spsh__u128 *records, size_t count)
     }
 }
 
-/* The most significant byte that is not the same in all, 0 the highest; BYTES: all are equal. */
+/* Return the most significant byte in which the records differ, counted from 0 for the highest.
+ * BYTES if all records are equal. */
 static unsigned first_difference(const spsh__u128 *records, size_t count)
 {
     spsh__u128 differs = {0, 0};
@@ -45,8 +46,8 @@ static unsigned digit(const spsh__u128 *record, unsigned byte)
     return (unsigned)(half >> (56 - 8 * (byte % 8)) & (DIGITS - 1));
 }
 
-/* From one array to the other by a byte; starts[d] is where digit d begins, starts[DIGITS] count.
- */
+/* Distribute records from one array to the other by one byte. starts[d] is the first position of
+ * digit d, and starts[DIGITS] is count. */
 static void spread(const spsh__u128 *from, spsh__u128 *to, size_t count, unsigned byte,
                    size_t starts[DIGITS + 1])
 {
@@ -64,7 +65,8 @@ static void spread(const spsh__u128 *from, spsh__u128 *to, size_t count, unsigne
         to[next[digit(&from[i], byte)]++] = from[i];
 }
 
-/* Sorts what `from` holds; it ends in `to` if is_to, else in `from`. Depth: at most BYTES. */
+/* Sort the records in `from`. The result is in `to` if is_to, else in `from`. Recursion depth: at
+ * most BYTES. */
 static void sort_range(spsh__u128 *from, spsh__u128 *to, size_t count, bool is_to)
 {
     size_t starts[DIGITS + 1];
@@ -87,7 +89,7 @@ static void sort_range(spsh__u128 *from, spsh__u128 *to, size_t count, bool is_t
 
 typedef struct parts {
     spsh__u128 *records;
-    spsh__u128 *scratch; /* where they are, spread by one byte */
+    spsh__u128 *scratch; /* holds the records, distributed by one byte */
     size_t starts[DIGITS + 1];
 } parts;
 

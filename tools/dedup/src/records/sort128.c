@@ -30,7 +30,7 @@ enum {
 
 typedef struct run {
     uint64_t first_block;
-    uint64_t count; /* records */
+    uint64_t count; /* capacity in records */
     uint32_t file;
 } run;
 
@@ -39,7 +39,7 @@ typedef struct head {
     spsh__u128 *block;
     size_t at, filled;
     uint64_t next_block;
-    uint64_t left; /* records that are not in memory yet */
+    uint64_t left; /* records of the run that are not in memory yet */
     uint32_t file;
     bool is_over;
 } head;
@@ -54,13 +54,13 @@ struct spsh__sort128 {
 
     spsh__u128 *records;
     spsh__u128 *scratch;
-    size_t filled, room, capacity; /* there is room for; at most */
+    size_t filled, room, capacity; /* allocated capacity; maximum capacity */
     size_t block_records;
 
     spsh__spill *files[2];
     run *runs;
     size_t run_count, run_capacity;
-    size_t merge_max; /* runs at once */
+    size_t merge_max; /* maximum number of runs per merge */
 
     bool is_reading;
     bool is_over;
@@ -87,7 +87,7 @@ spsh_status spsh__sort128_open(const spsh__sort128_options *options, spsh__sort1
     sort->io = options->io;
     sort->memory_bytes = options->memory_bytes;
     sort->threads = options->threads;
-    sort->block_records = (size_t)(block_bytes / RECORD_BYTES) - 1; /* and the seal */
+    sort->block_records = (size_t)(block_bytes / RECORD_BYTES) - 1; /* one record is the seal */
     sort->capacity = (size_t)(options->memory_bytes / 2 / RECORD_BYTES);
     sort->capacity -= sort->capacity % sort->block_records;
     sort->merge_max = (size_t)(options->memory_bytes / (block_bytes + 64)) - 2;
@@ -178,7 +178,7 @@ static spsh_status spill_buffer(spsh__sort128 *sort, spsh_error *err)
     return rc;
 }
 
-/* Room for `wanted` records, as far as the memory goes. */
+/* Grow the buffer to `wanted` records, limited by sort->capacity. */
 static spsh_status grow(spsh__sort128 *sort, size_t wanted, spsh_error *err)
 {
     size_t room = sort->room == 0 ? sort->block_records : sort->room;
@@ -224,7 +224,7 @@ spsh_status spsh__sort128_add(spsh__sort128 *sort, const spsh__u128 *records, si
     return rc;
 }
 
-/* The next block of a run, or its end. */
+/* Read the next block of a run, or mark the end of the run. */
 static spsh_status fill_head(spsh__sort128 *sort, head *from, spsh_error *err)
 {
     from->at = 0;
@@ -245,7 +245,8 @@ static bool head_is_less(const head *a, const head *b)
     return spsh__u128_less(&a->block[a->at], &b->block[b->at]);
 }
 
-/* Replay run `winner` from its leaf to the root; the losers stay in the inner nodes. */
+/* Replay the matches of run `winner` from its leaf to the root. The losers stay in the inner nodes.
+ */
 static void replay(spsh__sort128 *sort, uint32_t winner)
 {
     for (size_t node = (winner + sort->head_count) / 2; node > 0; node /= 2) {
@@ -258,7 +259,8 @@ static void replay(spsh__sort128 *sort, uint32_t winner)
     sort->losers[0] = winner;
 }
 
-/* The winner below a node; leaves are head_count to 2 head_count - 1. Depth: log2(head_count). */
+/* Return the winner below a node. Leaves are head_count to 2 head_count - 1. Recursion depth:
+ * log2(head_count). */
 static uint32_t first_game(spsh__sort128 *sort, size_t node)
 {
     if (node >= sort->head_count)
@@ -270,7 +272,7 @@ static uint32_t first_game(spsh__sort128 *sort, size_t node)
     return is_right ? right : left;
 }
 
-/* Sets up a merge of the last `count` runs. */
+/* Set up a merge of the last `count` runs. */
 static spsh_status begin_merge(spsh__sort128 *sort, size_t count, spsh_error *err)
 {
     const size_t block = sort->block_records + 1;
@@ -296,7 +298,7 @@ static spsh_status begin_merge(spsh__sort128 *sort, size_t count, spsh_error *er
     return rc;
 }
 
-/* A block of output; *ret_count is 0 at the end. */
+/* Merge one block of output. *ret_count is 0 at the end. */
 static spsh_status merge_block(spsh__sort128 *sort, size_t *ret_count, spsh_error *err)
 {
     spsh_status rc = SPSH_OK;
@@ -314,7 +316,7 @@ static spsh_status merge_block(spsh__sort128 *sort, size_t *ret_count, spsh_erro
     return rc;
 }
 
-/* The last `count` runs, all in one file, become one run in the other file. */
+/* Merge the last `count` runs, all in one file, into one run in the other file. */
 static spsh_status merge_group(spsh__sort128 *sort, size_t count, run *ret_run, spsh_error *err)
 {
     const size_t first = sort->run_count - count;
@@ -342,8 +344,8 @@ static spsh_status merge_group(spsh__sort128 *sort, size_t count, run *ret_run, 
     return rc;
 }
 
-/* One level: groups of runs, from the last on, until one merge can take what there is. The runs are
- * all in one file before; afterwards as well, unless there are few enough of them. */
+/* Merge one level: groups of runs, from the last run on, until one merge can take all remaining
+ * runs. All runs are in one file at the start, and also at the end unless one merge suffices. */
 static spsh_status merge_level(spsh__sort128 *sort, spsh_error *err)
 {
     spsh_status rc = SPSH_OK;
@@ -352,7 +354,7 @@ static spsh_status merge_level(spsh__sort128 *sort, spsh_error *err)
     if (made == NULL)
         return SPSH_NO_MEMORY(err);
     while (rc == SPSH_OK && sort->run_count > 0 && sort->run_count + made_count > sort->merge_max) {
-        /* No more than brings the number down to what one merge takes. */
+        /* Merge only as many runs as the limit of one merge requires. */
         const size_t excess = sort->run_count + made_count - sort->merge_max + 1;
         size_t count = excess < sort->merge_max ? excess : sort->merge_max;
         if (count > sort->run_count)

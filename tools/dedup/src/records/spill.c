@@ -23,7 +23,7 @@ struct spsh__spill {
     int fd;
 };
 
-/* At the end of a block. */
+/* Takes the place of a record at the end of each block. */
 typedef struct seal {
     uint64_t block;
     uint64_t hash;
@@ -43,7 +43,7 @@ static spsh_status io_failed(const spsh__spill *spill, const char *what, int64_t
     return SPSH_FAIL_OS(err, rc, code, "%s: cannot %s: %s", spill->path, what, strerror(code));
 }
 
-/* A name that is free, opened and removed again. */
+/* Create a file with a name that is not in use, and unlink it at once. */
 static spsh_status open_unlinked(spsh__spill *spill, const char *directory, spsh_error *err)
 {
     static _Atomic uint64_t next_number;

@@ -26,11 +26,11 @@ struct spsh__work_writer {
     uint8_t run_hash[16];
     uint32_t record_bytes;
     uint64_t record_count;
-    uint8_t *block; /* the block's number, then records, then the sum */
+    uint8_t *block; /* block number, records, checksum */
     size_t in_block;
 };
 
-/* block: 8 bytes for its number before the records. */
+/* Return the checksum of a block, which starts with 8 bytes for its number. */
 static uint64_t sum_block(uint8_t *block, uint64_t number, size_t records_bytes)
 {
     spsh__store_le(block, number, 8);
