@@ -1,7 +1,7 @@
 /* exact_pcm.c: samples of two utterances side by side, and readers of them for threads.
  *
- * Pieces grow from 2,048 samples: most stretches end soon after the chunk that told of them. A
- * stretch is read backwards piece by piece, each piece forwards.
+ * Pieces grow from 2,048 samples, because most stretches end soon after the chunk that suggested
+ * them. Backwards, a stretch is read piece by piece from its end, but each piece is read forwards.
  */
 #include <stdlib.h>
 #include <string.h>

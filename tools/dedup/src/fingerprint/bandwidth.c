@@ -1,13 +1,13 @@
 /* bandwidth.c: a few spectra, spread over the recording, in 64 bands from 0 to half the rate.
  *
- * 8 windows of 2,048 samples make one transform (four lanes, real and imaginary part): 8 for each
- * begun 4 s, at most 64, from the first sample to the last. Their energies are added; the highest
- * band that is above white noise of one unit of 16 bits (eleven decibels above rounding noise, six
- * above dither), and within 70 dB of the strongest band (what a resampler lets through is below),
- * ends the bandwidth.
+ * A window has 2,048 samples. One transform takes a group of 8 windows (four lanes, real and
+ * imaginary part). There are 8 windows per 4 s or part of 4 s, at most 64, spread from the first
+ * sample to the last. Their energies are added. The bandwidth ends with the highest band that is
+ * above white noise of one unit of 16 bits (11 dB above rounding noise, 6 dB above dither) and
+ * within 70 dB of the strongest band. The residue of a resampler is below that.
  *
- * Windows of one group may overlap; those of different groups never do, at 8 kHz and above: they
- * are more than 2,048 samples apart. Below 8 kHz there is one group.
+ * Windows of one group may overlap. At 8 kHz and above, windows of different groups never overlap,
+ * because they start more than 2,048 samples apart. Below 8 kHz there is one group.
  *
  * The result is stored, so each operation is rounded by itself, as in fingerprint.c.
  */

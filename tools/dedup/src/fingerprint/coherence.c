@@ -1,12 +1,12 @@
 /* coherence.c: correlation in blocks of 8,192 samples, whose spectra are added before the inverse
  * transform.
  *
- * Both signals travel through one complex transform, a as its real and b as its imaginary part. a's
- * block is shorter by twice the greatest lag, so nothing wraps around. Adding spectra makes length
- * free and gives the long-term spectra for whitening by the way.
+ * One complex transform processes both signals, a as its real part and b as its imaginary part. a's
+ * block is shorter by twice the maximum lag, so nothing wraps around. Because spectra are added, any
+ * length is possible, and the sums are the long-term spectra that whitening needs.
  *
- * Lags between samples matter: at 8 kHz a whole-sample lag costs up to 0.1 of correlation. The
- * cross- correlation is itself band-limited, so it is interpolated, not the signals.
+ * Lags are fractional: at 8 kHz, rounding a lag to a whole sample costs up to 0.1 of correlation.
+ * The cross-correlation is band-limited, so it is interpolated instead of the signals.
  */
 #include "coherence.h"
 

@@ -1,9 +1,9 @@
-/* fft.c: decimation in frequency, radix 4 with one leading step of radix 2 where the size asks.
+/* fft.c: decimation in frequency, radix 4, with one leading radix-2 step if the size requires it.
  *
- * The result of a floating-point transform depends on which numbers are added first, and on nothing
- * else as long as each operation is rounded by itself: no contraction to fused multiply-adds (this
- * folder is built with -ffp-contract=off), no extended precision, no reassociation. Lanes never
- * meet. So 128-bit registers, scalars and anything else give the same bits.
+ * The result of a floating-point transform depends only on the order of the additions, if each
+ * operation is rounded separately: no contraction to fused multiply-adds (this folder is built with
+ * -ffp-contract=off), no extended precision, no reassociation. No operation combines two lanes. So
+ * 128-bit registers, scalars, and any other hardware give the same bits.
  */
 #include "fft.h"
 

@@ -98,7 +98,8 @@ spsh_status spsh__frame_scan_open(spsh__frame_scan **ret_scan, spsh_error *err)
 
 uint64_t spsh__frame_scan_bytes(uint64_t frame_count)
 {
-    /* The list grows by doubling; entries; at most one bucket for two of them. */
+    /* Bytes of the list, which grows by doubling, of the entries, and of the buckets: at most one
+     * per two entries. */
     return frame_count * (2 * sizeof(test_frame) + sizeof(kept_frame) +
                           SPSH__SCAN_WAYS * sizeof(entry) + SPSH__SCAN_WAYS / 2 * sizeof(size_t));
 }

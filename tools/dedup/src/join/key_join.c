@@ -401,7 +401,7 @@ static spsh_status take_partition(void *argument, uint64_t number, spsh_error *e
     worker *self = argument;
     const spsh__key_join *join = self->join;
     partition *part = &join->partitions[number];
-    if (part->begun == NULL) /* nothing came here */
+    if (part->begun == NULL) /* the partition has no records */
         return SPSH_OK;
     spsh_status rc = open_sort(join, join->sort_memory, 1, &self->sort, err);
     if (rc == SPSH_OK)

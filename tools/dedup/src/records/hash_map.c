@@ -1,5 +1,5 @@
-/* hash_map.c: a table of hashes. Slots are at most 5/8 full; the upper half of a key says the slot,
- * the lower half the bit of the filter.
+/* hash_map.c: a table of hashes. At most 5/8 of the slots are full. The upper half of a key selects
+ * the slot, and the lower half selects the bit of the filter.
  */
 #include "hash_map.h"
 

@@ -1,12 +1,12 @@
 /* canonical.c: three running hashes over one pass of samples.
  *
  *     0 0 0 | s s s 0 0 s s | 0 0 0        full: all samples
- *           '-- trim, mono -'              zeros after sound are counted, and hashed once more
+ *           '-- trim, mono -'              zeros after sound are counted, and hashed only if
  *                                          sound follows
  *
- * Each hash begins with the rate and the channel count, so the same numbers at another rate are
- * another recording; mono begins with a channel count of 1 and takes the first channel, so it is
- * what a mono file with those samples has. It is given up at the first frame whose channels differ.
+ * Each hash begins with the rate and the channel count, so the same samples at another rate are
+ * another recording. mono hashes a channel count of 1 and the first channel, so it equals the hash
+ * of a mono file with those samples. The mono hash ends at the first frame whose channels differ.
  */
 #include "canonical.h"
 
@@ -20,7 +20,7 @@
 
 enum {
     PIECE_VALUES = 4096,      /* values per piece */
-    CLIP_RUN_MIN = 3,         /* one full-scale sample may be a peak that just fits */
+    CLIP_RUN_MIN = 3,         /* an isolated full-scale sample may be an unclipped peak */
     CLIP_LEVEL = 0x7FFF << 16 /* full scale of 16 bits */
 };
 
@@ -42,7 +42,7 @@ struct spsh__canonical {
 
 static const int32_t zeros[PIECE_VALUES];
 
-/* As little-endian bytes, whatever the machine's order. */
+/* Hash the values as little-endian bytes on every machine. */
 static void hash_values(spsh__pack_hasher *hasher, const int32_t *values, size_t count)
 {
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
@@ -147,7 +147,7 @@ static bool has_clipped(const int32_t *values, size_t count)
     return clipped != 0;
 }
 
-/* count: values of all channels. */
+/* count: number of values of all channels together. */
 static void count_clipped(spsh__canonical *canonical, const int32_t *values, size_t count)
 {
     const uint32_t channels = canonical->channels;

@@ -46,9 +46,9 @@ struct spsh__chunker {
     uint64_t hash_first;
     uint64_t block; /* position of the block that is judged next */
 
-    /* Samples from pcm_first on, as little-endian bytes; the chunk in the making begins at cut. */
+    /* Samples from pcm_first on, as little-endian bytes. The unfinished chunk begins at cut. */
     int32_t *pcm;
-    size_t pcm_skipped, pcm_count; /* frames: unused ones in front, all */
+    size_t pcm_skipped, pcm_count; /* frames: unused ones at the front; all */
     size_t pcm_capacity;           /* values of all channels */
     uint64_t pcm_first;            /* position of frame pcm_skipped */
     uint64_t cut;
@@ -66,8 +66,8 @@ static uint32_t mix(uint32_t value)
     return value ^ value >> 13;
 }
 
-/* Write the mixed values of count frames to mixed[MEMORY - 1 ...]. The earlier entries are from the
- * last call. */
+/* Write the mixed values of count frames to mixed[MEMORY - 1 ...]. The entries before them are from
+ * the last call. */
 static void mix_frames(spsh__chunker *chunker, const int32_t *samples, size_t count)
 {
     uint32_t *mixed = chunker->mixed + MEMORY - 1;
@@ -85,7 +85,7 @@ static void mix_frames(spsh__chunker *chunker, const int32_t *samples, size_t co
     }
 }
 
-/* Sums of twice as many terms. */
+/* Compute sums of 2 * terms terms from sums of `terms` terms. */
 static void double_terms(const uint32_t *restrict from, uint32_t *restrict to, size_t terms,
                          size_t count)
 {
@@ -93,7 +93,7 @@ static void double_terms(const uint32_t *restrict from, uint32_t *restrict to, s
         to[i] = from[i] + (from[i - terms] << terms);
 }
 
-/* Hashes of the new frames. */
+/* Compute the hashes of the new frames. */
 static const uint32_t *gear(spsh__chunker *chunker, size_t count)
 {
     const size_t all = MEMORY - 1 + count;
@@ -114,8 +114,8 @@ static uint32_t greatest(const uint32_t *values, size_t count)
     return most;
 }
 
-/* The cut of the block, if it has one: its first greatest value, if everything within W before it
- * is less and nothing within W after it is greater. */
+/* Find the cut of the block, if there is one. The cut is the first maximum of the block. All hashes
+ * within W before it must be less, and no hash within W after it may be greater. */
 static bool find_cut(const spsh__chunker *chunker, uint64_t *ret_cut)
 {
     const size_t near = (size_t)chunker->near;
@@ -139,7 +139,7 @@ static bool is_constant(const int32_t *samples, size_t count, uint32_t channels)
     return memcmp(samples, samples + channels, (count - 1) * channels * sizeof(*samples)) == 0;
 }
 
-/* The chunk from the last cut to this one. */
+/* Add the chunk from the last cut to this cut. */
 static spsh_status end_chunk(spsh__chunker *chunker, uint64_t cut, spsh_error *err)
 {
     const uint64_t first = chunker->cut;
@@ -171,7 +171,8 @@ static spsh_status judge_block(spsh__chunker *chunker, spsh_error *err)
             return rc;
     }
     chunker->block += chunker->near;
-    /* No cut can come before the next block: too late for a chunk from the last one. */
+    /* The earliest possible next cut is in the next block. If that is too far from the last cut for
+     * a chunk, the samples before the block are not needed. */
     const bool is_long = chunker->block - chunker->cut > chunker->rate_hz;
     const uint64_t needed = is_long ? chunker->block : chunker->cut;
     chunker->pcm_skipped += (size_t)(needed - chunker->pcm_first);
@@ -203,7 +204,7 @@ static spsh_status keep_samples(spsh__chunker *chunker, const int32_t *samples, 
     return SPSH_OK;
 }
 
-/* The first 31 frames have no hash: too few are before them. */
+/* The first 31 frames have no hash, because fewer than 32 samples precede their end. */
 static spsh_status keep_hashes(spsh__chunker *chunker, const uint32_t *hashes, size_t count,
                                spsh_error *err)
 {
@@ -262,7 +263,7 @@ spsh_status spsh__chunker_begin(spsh__chunker *chunker, uint32_t rate_hz, uint32
     memset(chunker->mixed, 0, sizeof(chunker->mixed));
     chunker->hash_first = MEMORY - 1;
     chunker->hash_count = 0;
-    chunker->block = MEMORY - 1 + chunker->near; /* nothing within W before the first block */
+    chunker->block = MEMORY - 1 + chunker->near; /* first position with W hashes before it */
     chunker->pcm_skipped = chunker->pcm_count = 0;
     chunker->pcm_first = chunker->cut = 0;
     chunker->chunk_count = 0;

@@ -7,10 +7,10 @@
  *                                  │       └─ bandwidth
  *                                  └─ channels ── prints 1 ... n, of 2 to 8 channels
  *
- * Whether the channels differ is known at the end, so their prints are made along the way and
- * dropped when no pair correlates less than 0.98. A channel of zeros is like any other: it adds
- * nothing to find. Sums of products are exact in a piece; pieces have a fixed size and are added in
- * order, so the decision is the same everywhere.
+ * Only the end of the utterance shows whether the channels differ. So the prints of the channels
+ * are always made, and they are dropped if no pair correlates less than 0.98. A silent channel
+ * counts as equal to any other, because its print would find nothing. Sums of products are exact
+ * within a piece. Pieces have a fixed size and are added in order, so all machines decide equally.
  */
 #include "extract.h"
 
@@ -129,7 +129,8 @@ static spsh_status begin_prints(spsh__extractor *x, uint32_t rate_hz, uint32_t c
     return rc;
 }
 
-/* Sums over a piece stay below 2^46, so as doubles they are exact. */
+/* Add the products of all pairs of channels. Sums over a piece stay below 2^46, so they are exact
+ * as doubles. */
 static void add_products(spsh__extractor *x, size_t count, uint32_t channels)
 {
     for (uint32_t a = 0; a < channels; a++) {
@@ -166,11 +167,11 @@ static spsh_status push_prints(spsh__extractor *x, size_t count, uint32_t channe
     }
     if (x->print_count == 0)
         spsh__mix_channel(x->narrow, count, channels, 0, x->mono);
-    spsh__bandwidth_push(x->bandwidth, x->mono, count); /* the mix, the last that was made */
+    spsh__bandwidth_push(x->bandwidth, x->mono, count); /* the mix was extracted last */
     return rc;
 }
 
-/* Also after a failed decode, so that the makers take the next utterance. */
+/* Finish all prints, also after a failed decode, so that the makers accept the next utterance. */
 static spsh_status finish_prints(spsh__extractor *x, spsh_error *err)
 {
     spsh_status rc = SPSH_OK;
@@ -266,7 +267,7 @@ static spsh_status extract(spsh__extractor *x, uint64_t position, const spsh_row
         return rc;
     const spsh_status decoded = decode(x, position, row, &why);
     if (decoded != SPSH_OK && decoded != SPSH_E_AUDIO) {
-        free_makers(x); /* they may be the ones that failed */
+        free_makers(x); /* the error may come from a maker */
         return spsh__fail_again(decoded, &why, err);
     }
     rc = finish_prints(x, err);

@@ -55,14 +55,14 @@ typedef struct run {
     spsh_fingerprint_facts facts;
 } run;
 
-/* ---- what there is ---- */
+/* ---- existing segments ---- */
 
 static spsh_status open_dataset(run *r, const char *path, spsh_error *err)
 {
     spsh_dataset_options opt = SPSH_DATASET_OPTIONS_INIT;
     opt.io = r->options->io;
     opt.shards_open_max = SHARDS_OPEN_MAX;
-    opt.flags = SPSH_DATASET_IGNORE_OVERLAYS; /* a segment is of the shard, not of its edits */
+    opt.flags = SPSH_DATASET_IGNORE_OVERLAYS; /* a segment depends only on its shard */
     return spsh_dataset_open(path, &opt, &r->dataset, err);
 }
 
@@ -138,7 +138,7 @@ static spsh_status inspect(run *r, part_shard *shard, spsh_error *err)
     return spsh__fail_again(rc, &why, err);
 }
 
-/* ---- what is in the way ---- */
+/* ---- leftover files ---- */
 
 /* Return whether the file is a temporary file of a shard in this run. */
 static bool is_to_do(void *user, const char *name, size_t name_bytes)

@@ -38,7 +38,7 @@ static spsh_status fail_value(const spsh__segment *segment, spsh__segment_column
                      spsh_table_file_path(segment->file), ULL(at), id_of(column));
 }
 
-/* One element into a member: a hash, or a number of 32 or 64 bits. */
+/* Read one element of a column into a member: a hash, or a number of 32 or 64 bits. */
 static spsh_status get(const spsh__segment *segment, spsh__segment_column column, uint64_t at,
                        void *ret_member, size_t member_bytes, spsh_error *err)
 {
@@ -55,7 +55,7 @@ static spsh_status get(const spsh__segment *segment, spsh__segment_column column
     return SPSH_OK;
 }
 
-/* Element at of a column of beginnings, and how much there is up to the next one. */
+/* Read element `at` of a column of range starts. *ret_count is the distance to the next start. */
 static spsh_status get_range(const spsh__segment *segment, spsh__segment_column column, uint64_t at,
                              uint64_t total, uint64_t *ret_first, uint64_t *ret_count,
                              spsh_error *err)
@@ -298,7 +298,8 @@ spsh_status spsh__segment_frames(const spsh__segment *segment, uint64_t first, u
     return SPSH_OK;
 }
 
-/* Which of a column of beginnings, with owners owners, element at belongs to. */
+/* Find the owner whose range contains element `at`. The column holds the start of each owner's
+ * range. */
 static spsh_status find_owner(const spsh__segment *segment, spsh__segment_column column,
                               uint64_t owners, uint64_t at, uint64_t *ret_owner, spsh_error *err)
 {

@@ -71,7 +71,7 @@ static void put(spsh__segment_writer *writer, spsh__segment_column number, uint6
         spsh__store_le(bytes, value, size);
 }
 
-/* A member: a hash, or a number of 32 or 64 bits. */
+/* Append a member: a hash, or a number of 32 or 64 bits. */
 static void put_member(spsh__segment_writer *writer, spsh__segment_column number,
                        const void *member, size_t member_bytes)
 {

@@ -51,7 +51,7 @@ void spsh_dedup_sources_free(spsh_dedup_sources *sources)
     for (size_t i = 0; i < sources->count; i++) {
         union {
             const char *borrowed;
-            char *owned; /* the splits follow it */
+            char *owned; /* the splits are stored in the same block */
         } path = {sources->items[i].path};
         free(path.owned);
     }

@@ -12,7 +12,7 @@
 /* Make the dense keys of a print. reader: of the print's dataset. Free *ret_keys with free. */
 spsh_status spsh__dense_keys_make(const spsh__print_set *set, spsh_reader *reader, uint64_t print,
                                   spsh__dense_key **ret_keys, size_t *ret_count, spsh_error *err);
-/* The same for words (frame_scan.h). */
+/* Make the dense words of a print (frame_scan.h). Otherwise as spsh__dense_keys_make. */
 spsh_status spsh__weak_words_make(const spsh__print_set *set, spsh_reader *reader, uint64_t print,
                                   spsh__weak_word **ret_words, size_t *ret_count, spsh_error *err);
 

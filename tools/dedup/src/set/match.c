@@ -50,7 +50,7 @@ spsh__match spsh__match_turned(const spsh__match *match)
     return turned;
 }
 
-/* The members that are stored as they are, in the order of the bytes. */
+/* Members of a match that are stored unchanged, in the order of the bytes. */
 typedef struct fields {
     uint64_t *u64s[U64_COUNT];
     double *reals[REAL_COUNT];

@@ -23,12 +23,12 @@
 enum {
     BATCH_ROWS = 1 << 16,
     SHARDS_OPEN_MAX = 128, /* file descriptors per dataset; segments use none */
-    NAMES_BYTES = 300,     /* split names in a message */
+    NAMES_BYTES = 300,     /* maximum bytes of the split names in a message */
 };
 
 typedef struct member {
     spsh_dataset *dataset;
-    char *path; /* resolved */
+    char *path; /* resolved path */
     uint8_t id[16];
     uint64_t first;
     uint64_t count;
@@ -44,7 +44,7 @@ struct spsh__print_set {
     const spsh_io *io;
     member *members;
     size_t member_count;
-    shard_entry *shards; /* one more: the ends */
+    shard_entry *shards; /* one additional entry marks the end */
     size_t shard_count;
     uint8_t *sides;
     uint64_t side_counts[SPSH_SIDE_TEST + 1];
@@ -82,8 +82,8 @@ static void close_member(member *m)
     *m = (member){0};
 }
 
-/* One dataset may be named by several sources; a copy of it elsewhere is not told apart from it by
- * anything that results are written in. */
+/* Add the dataset of a source. Several sources may name one dataset. A copy of a dataset at another
+ * path is rejected, because results name datasets by id. */
 static spsh_status add_source(spsh__print_set *set, const spsh_dedup_source *source,
                               uint8_t ret_id[16], spsh_error *err)
 {
@@ -202,7 +202,7 @@ static spsh_status fail_split(const member *m, spsh_bytes wanted, spsh_error *er
         (const char *)wanted.data, count == 0 ? "no splits; omit ':SPLITS'" : "the splits", names);
 }
 
-/* Sets the flag of the split with that name. */
+/* Set the flag of the split with this name. */
 static spsh_status choose_split(const member *m, spsh_bytes wanted, bool *chosen, spsh_error *err)
 {
     const uint64_t count = spsh_dataset_name_count(m->dataset, SPSH_NAME_SPLIT);
@@ -220,7 +220,7 @@ static spsh_status choose_split(const member *m, spsh_bytes wanted, bool *chosen
     return fail_split(m, wanted, err);
 }
 
-/* A flag a split; *ret_chosen stays NULL when all are meant. */
+/* Make one flag per split. *ret_chosen stays NULL if all splits are selected. */
 static spsh_status choose_splits(const member *m, const char *splits, bool **ret_chosen,
                                  spsh_error *err)
 {
@@ -348,7 +348,7 @@ static spsh_status add_overlays(spsh__pack_hasher *hasher, const spsh_dataset *d
         const spsh_status rc = spsh_dataset_overlay(dataset, i, &overlay, err);
         if (rc != SPSH_OK)
             return rc;
-        if (overlay.type != SPSH_OVERLAY_TRANSCRIPT) /* skips are in the sides */
+        if (overlay.type != SPSH_OVERLAY_TRANSCRIPT) /* the sides reflect skipped utterances */
             continue;
         spsh__pack_hasher_add(hasher, (spsh_bytes){(const uint8_t *)"text", 5});
         spsh__pack_hasher_add(hasher, overlay.name);
@@ -425,7 +425,7 @@ void spsh__print_set_close(spsh__print_set *set)
     free(set);
 }
 
-/* ---- what there is ---- */
+/* ---- properties of the set ---- */
 
 size_t spsh__print_set_dataset_count(const spsh__print_set *set)
 {
@@ -497,11 +497,12 @@ spsh_status spsh__print_set_shard_name(const spsh__print_set *set, uint64_t ordi
 
 /* ---- rows and prints ---- */
 
-/* The shard that holds an ordinal or, by_print, a print; empty ones hold none. */
+/* Return the shard with an ordinal or, if by_print, with a print number. Never returns a shard
+ * without elements. */
 static const shard_entry *find_shard(const spsh__print_set *set, uint64_t number, bool by_print)
 {
     size_t low = 0;
-    size_t high = set->shard_count; /* in [low, high) */
+    size_t high = set->shard_count; /* the shard is in [low, high) */
     while (high - low > 1) {
         const size_t middle = low + (high - low) / 2;
         const shard_entry *entry = &set->shards[middle];
@@ -513,7 +514,7 @@ static const shard_entry *find_shard(const spsh__print_set *set, uint64_t number
     return &set->shards[low];
 }
 
-/* The row as its segment has it. */
+/* Read the row as it is stored in its segment. */
 static spsh_status stored_row(const spsh__print_set *set, uint64_t ordinal,
                               spsh__segment_row *ret_row, const shard_entry **ret_shard,
                               spsh_error *err)
@@ -523,7 +524,7 @@ static spsh_status stored_row(const spsh__print_set *set, uint64_t ordinal,
                                  err);
 }
 
-/* The ordinal of the utterance that an alias copies. */
+/* Return the ordinal of the utterance that an alias copies. */
 static spsh_status find_original(const spsh__print_set *set, uint64_t ordinal,
                                  uint64_t *ret_original, spsh_error *err)
 {
@@ -539,7 +540,8 @@ static spsh_status find_original(const spsh__print_set *set, uint64_t ordinal,
     return rc;
 }
 
-/* The row that tells of the samples: the utterance's own or, of an alias, the original's. */
+/* Find the row that describes the samples: the utterance's own row, or the row of the original for
+ * an alias. */
 static spsh_status find_row(const spsh__print_set *set, uint64_t ordinal,
                             spsh__segment_row *ret_row, const shard_entry **ret_shard,
                             uint64_t *ret_alias_of, spsh_error *err)

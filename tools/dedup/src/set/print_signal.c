@@ -19,20 +19,20 @@ typedef struct stretch {
     uint64_t position;
     uint32_t channels;
     uint32_t channel;
-    uint64_t source;     /* the next sample of the utterance */
-    uint64_t source_end; /* its length */
-    size_t dropped;      /* outputs before the first that is wanted */
+    uint64_t source;     /* next sample of the utterance to read */
+    uint64_t source_end; /* number of samples of the utterance */
+    size_t dropped;      /* outputs to drop before the first requested output */
     int32_t *dst;
-    size_t count; /* still wanted */
+    size_t count; /* outputs that are still missing */
 } stretch;
 
-/* Sets where to begin in the source and how many outputs to drop for output `first`. */
+/* Find the start in the source for output `first`, and the number of outputs to drop. */
 static void find_start(stretch *part, uint32_t rate_hz, uint64_t first)
 {
     const uint64_t factor = spsh__gcd(rate_hz, SPSH__PRINT_RATE_HZ);
     const uint64_t made = SPSH__PRINT_RATE_HZ / factor;
     const uint64_t taken = rate_hz / factor;
-    const uint64_t reach = rate_hz / 500 + 1; /* the filter's half */
+    const uint64_t reach = rate_hz / 500 + 1; /* half the length of the filter */
     const uint64_t reach_cycles = (reach + taken - 1) / taken;
     const uint64_t cycle = first / made;
     const uint64_t start = cycle > reach_cycles ? cycle - reach_cycles : 0;

@@ -13,7 +13,7 @@
 #include "fingerprint/sinc_table.h"
 #include "speechshard/inside.h"
 
-enum { PIECE = 60 * SPSH__PRINT_RATE_HZ }; /* samples that are made at once */
+enum { PIECE = 60 * SPSH__PRINT_RATE_HZ }; /* samples per piece */
 
 const double spsh__scales[SPSH__SCALE_COUNT] = {
     1, 1.03, 1.05, 1.1, 1 / 0.9, 1 / 1.03, 1 / 1.05, 1 / 1.1, 0.9,
@@ -56,7 +56,7 @@ spsh_status spsh__scaled_signal_read(const spsh__print_signal *signal, double sp
     return rc;
 }
 
-/* Back to the unit of the input, 16 bits. */
+/* Convert samples back to the unit of the input, 16 bits. */
 static void to_16_bits(const int32_t *samples, int16_t *pcm, size_t count)
 {
     const int32_t one = 1 << SPSH__RESAMPLE_ONE_BITS;

@@ -1,4 +1,4 @@
-/* source_prints.c: source by source; a path that was there before is passed over. */
+/* source_prints.c: process one source after another, and skip paths that an earlier source has. */
 #include "source_prints.h"
 
 #include <string.h>
@@ -38,8 +38,8 @@ spsh_status spsh__source_prints_make(const spsh_dedup_source *sources, size_t so
 
 /* ---- estimates ---- */
 
-/* Which side a split of sources[number]'s dataset is on: no two sources put it on different ones.
- */
+/* Return the side of a split of the dataset of sources[number]. No two sources put a split on
+ * different sides. */
 static spsh_side side_of(const spsh_dedup_source *sources, size_t source_count, size_t number,
                          spsh_bytes split)
 {

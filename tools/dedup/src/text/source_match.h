@@ -51,8 +51,8 @@ uint64_t spsh__source_index_bytes(const spsh__source_index *index);
 void spsh__source_index_probe(spsh__source_index *index, uint64_t ordinal,
                               const spsh__source_key *key);
 
-/* Get the hits of a source. For stretches, hit.test and hit.train are the seconds from the begin of
- * each stretch to the begin of their overlap. */
+/* Get the hits of a source. For stretches, hit.test and hit.train are the seconds from the start of
+ * each stretch to the start of their overlap. */
 uint64_t spsh__source_index_hits(const spsh__source_index *index, uint32_t number,
                                  const spsh__hit **ret_hits, uint32_t *ret_kept);
 

@@ -38,7 +38,7 @@ struct spsh__text_cover {
 struct spsh__cover_probe {
     spsh__text_cover *cover;
     numbers words, runs, touched;
-    uint32_t *counts; /* per text */
+    uint32_t *counts; /* number of the probe's runs in each text */
     spsh__covered *covered;
     size_t covered_capacity;
 };

@@ -88,7 +88,7 @@ static shape shape_of(const uint32_t *points, size_t size)
     return s;
 }
 
-/* A lower bound of the edit distance. */
+/* Return a lower bound of the edit distance. */
 static size_t distance_least(const shape *a, const shape *b)
 {
     unsigned sum = a->size > b->size ? a->size - b->size : b->size - a->size;
@@ -145,7 +145,7 @@ static size_t bucket_of(const spsh__text_near *near, uint64_t key)
     return (size_t)key & (((size_t)1 << near->bucket_bits) - 1);
 }
 
-/* The word of the filter for a key. The filter has 16 bits per bucket. */
+/* Return the word of the filter for a key. The filter has 16 bits per bucket. */
 static uint64_t *filter_word(const spsh__text_near *near, unsigned band, uint64_t key)
 {
     const size_t words = (size_t)1 << near->bucket_bits >> 2;
