@@ -12,8 +12,8 @@
 
 struct spsh_pack_report {
     spsh_pack_facts facts;
-    spsh__pack_result result; /* holds the strings */
-    char **corpora;           /* absolute */
+    spsh__pack_result result; /* owns the strings */
+    char **corpora;           /* absolute paths */
     size_t corpus_count;
     spsh_pack_source *sources;
     spsh_pack_part *domains, *splits;
@@ -107,7 +107,7 @@ static void copy_counts(spsh_pack_facts *to, const spsh__pack_result *result)
     to->decode_audio_ms = result->decode_audio_ms;
 }
 
-/* false: no memory. */
+/* Fill in all facts of the report. False: out of memory. */
 static bool fill_report(spsh_pack_report *report)
 {
     spsh_pack_facts *to = &report->facts;
@@ -115,7 +115,7 @@ static bool fill_report(spsh_pack_report *report)
 
     copy_counts(to, &report->result);
     copy_rejects(report);
-    if (f == NULL) /* packed already */
+    if (f == NULL) /* the dataset was already packed */
         return true;
     memcpy(to->dataset_id, f->dataset_id, sizeof(to->dataset_id));
     to->rows_in = spsh__source_rows_in(&f->rows);
@@ -189,7 +189,7 @@ void spsh_pack_report_free(spsh_pack_report *report)
 
 /* ---- packing ---- */
 
-/* Absolute paths, so that an interrupted pack can be resumed from any folder. */
+/* Make the paths absolute, so that an interrupted pack can be resumed from any folder. */
 static spsh_status resolve_corpora(spsh_pack_report *report, const spsh_pack_options *options,
                                    spsh_error *err)
 {

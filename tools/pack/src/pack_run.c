@@ -31,7 +31,7 @@
 
 enum { WORK, SHARDS, REPORTS, MANIFEST, LOCK, PLAN, PATHS };
 
-/* In the output, and where: NUL-terminated. */
+/* Paths of the output folder and of entries in it, NUL-terminated. */
 typedef struct paths {
     const char *output;
     spsh__builder all[PATHS];
@@ -107,8 +107,9 @@ static bool is_any(const char *name)
     return name[0] != '\0';
 }
 
-/* Under the lock of packs, temporaries are what a killed run left. Those of manifest and index can
- * be an editor's as well: opening the dataset's own lock removes them, if there is no editor. */
+/* The lock of packs is held, so temporary files are leftovers of a killed run. Temporary files of
+ * the manifest and the index can also belong to an editor. Opening the dataset's own lock removes
+ * them if no editor holds it. */
 static void remove_temporaries(const spsh_io *io, const paths *p)
 {
     spsh_dataset_lock *lock = NULL;
@@ -196,7 +197,8 @@ static spsh_status get_plan(const spsh_pack_options *options, const paths *p, sp
     return rc;
 }
 
-/* A dataset is there already: is it this one? Its id says so; audio is not read again. */
+/* Check whether the existing dataset is the one of this plan. The dataset ids are compared, and no
+ * audio is read again. */
 static spsh_status check_published(const spsh_pack_options *options, const spsh__plan *plan,
                                    spsh__pack_result *result, spsh_error *err)
 {
@@ -224,8 +226,8 @@ static bool exceeds(uint64_t rows, uint64_t max_ppm, uint64_t row_count)
     return (double)rows * 1e6 > (double)max_ppm * (double)row_count;
 }
 
-/* Half a corpus is a failure, a handful of bad files is not. Files that are not there at all are
- * mostly a download that is known to be partial, so more of them are borne. */
+/* Whether too many rows were rejected. A handful of bad files is never too many. Missing files
+ * usually mean a download that is known to be partial, so their limit is higher. */
 static bool too_many_rejects(const spsh_pack_options *options, const spsh__pack_result *result)
 {
     uint64_t rows = spsh__reject_rows(&result->rejects);
@@ -263,7 +265,7 @@ static spsh_status check_damage(const spsh_pack_options *options, const spsh__pl
                      files == 1 ? "archive or manifest is" : "archives or manifests are");
 }
 
-/* Append a path; of a long one the end, which tells files apart. */
+/* Append a path. A long path is cut at the front, because its end distinguishes files. */
 static void append_end(spsh__builder *out, const char *path, size_t bytes_max)
 {
     const size_t length = strlen(path);
@@ -272,7 +274,7 @@ static void append_end(spsh__builder *out, const char *path, size_t bytes_max)
     spsh__builder_append_text(out, length > bytes_max ? path + length - bytes_max : path);
 }
 
-/* Append what a line of rejects.jsonl is about: ", the first clips/a.wav in line 2". */
+/* Append the subject of a line of rejects.jsonl: ", the first clips/a.wav in line 2". */
 static void append_example(spsh__builder *out, const char *reject)
 {
     static const char *const names[] = {"source", "line"};
@@ -373,7 +375,7 @@ static spsh_status pack_units(const spsh_pack_options *options, const paths *p,
     return rc;
 }
 
-/* Check that every row of every source is accounted for. A difference is a defect of this program.
+/* Check that every row of every source has one outcome. A difference is a defect of this program.
  */
 static spsh_status check_balance(const spsh__plan *plan, const spsh__packed *packed,
                                  spsh_error *err)
@@ -428,7 +430,7 @@ static spsh_status finish(const spsh_pack_options *options, const paths *p, spsh
         return spsh__facts_gather(result, plan, packed, NULL, result->facts, err);
     }
     if (result->counts.packed == 0) {
-        remove_work(options->io, p); /* what is mended must be seen by the next run */
+        remove_work(options->io, p); /* the next run must scan the repaired corpus again */
         return fail_empty(options, result, err);
     }
     rc = merge(options, plan, packed, result, err);
@@ -439,8 +441,8 @@ static spsh_status finish(const spsh_pack_options *options, const paths *p, spsh
     return rc;
 }
 
-/* Pack what the plan lists and publish it; also to finish what a killed run had published already.
- */
+/* Pack the utterances of the plan and publish them. If a killed run has already published, only
+ * finish its work. */
 static spsh_status pack_plan(const spsh_pack_options *options, const paths *p, spsh__plan *plan,
                              spsh__pack_result *result, spsh_error *err)
 {
@@ -477,7 +479,7 @@ static spsh_status pack_locked(const spsh_pack_options *options, const paths *p,
         return rc;
     }
     if (exists(options->io, path(p, MANIFEST)) && !plan.loaded) {
-        /* Published, nothing unfinished: the plan was made only to compare. */
+        /* The dataset is published and complete. The plan was made only to compare it. */
         rc = check_published(options, &plan, result, err);
         remove_work(options->io, p);
     } else {
@@ -487,8 +489,7 @@ static spsh_status pack_locked(const spsh_pack_options *options, const paths *p,
     return rc;
 }
 
-/* True for the entries of every directory, and for the folders that a pack leaves if it has nothing
- * to publish. */
+/* True for "." and "..", and for the folders that a pack leaves if it has nothing to publish. */
 static bool is_ours(const char *name)
 {
     return strcmp(name, ".") == 0 || strcmp(name, "..") == 0 || strcmp(name, "reports") == 0 ||

@@ -88,13 +88,13 @@ typedef struct spsh_pack_options {
     const char *output;              /* required: the dataset's folder; made if it is missing */
     const char *layout_name;         /* a spsh_pack_layout_name; NULL: detect each corpus */
     const char *domain_rule;         /* "NAME", "dir:N", or "column:NAME"; NULL: the layout's */
-    const char *split_filter;        /* splits to pack, with commas between; NULL: all */
-    const char *const *column_rules; /* column_rule_count texts "FIELD=NAME": read a field of a
+    const char *split_filter;        /* comma-separated splits to pack; NULL: all */
+    const char *const *column_rules; /* column_rule_count strings "FIELD=NAME": read a field of a
                                         table from the column NAME; see spsh_pack_column_is_valid */
     size_t column_rule_count;
-    uint64_t rejects_max_ppm; /* rejected rows, in millionths, up to which the pack is a success.
-                                 Up to 16 rows always are. Missing audio has its own limit of 20 %,
-                                 unless this is larger. Or SPSH_PACK_REJECTS_* */
+    uint64_t rejects_max_ppm; /* maximum share of rejected rows, in millionths, for success; or
+                                 SPSH_PACK_REJECTS_*. Up to 16 rows are always allowed. Missing
+                                 audio has its own limit of 20 %, unless this one is larger */
     uint64_t shard_bytes; /* size of a shard file: SPSH_PACK_SHARD_BYTES_MIN to _MAX; 0: _DEFAULT */
     uint64_t memory_bytes; /* for audio in flight and sorting; 0: SPSH_PACK_MEMORY_BYTES_DEFAULT;
                               SPSH_PACK_MEMORY_BYTES_MIN at least */
@@ -103,14 +103,14 @@ typedef struct spsh_pack_options {
                               Not with SPSH_PACK_KEEP */
     spsh_pack_codec codec;
     spsh_pack_dedupe dedupe;
-    bool ignores_split_names;  /* several tables named like splits do not give their rows splits */
+    bool ignores_split_names;  /* do not derive splits from the file names of several tables */
     bool keeps_source_order;   /* false: order by a hash, so adjacent recordings are unrelated */
-    bool trusts_headers;       /* believe lengths in headers instead of decoding; only with KEEP */
+    bool trusts_headers;       /* trust lengths in headers instead of decoding; only with KEEP */
     bool follows_links;        /* enter symbolic links to folders */
     bool has_keys_to_last_dot; /* a WebDataset key ends at the last dot; else at the first */
     bool is_strict;            /* publish nothing if a row is rejected */
-    const spsh_ffmpeg *ffmpeg; /* decodes files of kinds that audio.h does not read; they are stored
-                                  as codec, or as FLAC with KEEP; NULL: they are rejected */
+    const spsh_ffmpeg *ffmpeg; /* decoder for files that audio.h does not read; they are stored as
+                                  codec, or as FLAC with KEEP; NULL: they are rejected */
 } spsh_pack_options;
 
 /* clang-format off */
@@ -120,7 +120,7 @@ typedef struct spsh_pack_options {
      false, false, false, false, false, false, NULL}
 /* clang-format on */
 
-/** True if a text is "FIELD=NAME", where FIELD is audio, text, id, speaker, language, domain,
+/** True if a string is "FIELD=NAME", where FIELD is audio, text, id, speaker, language, domain,
  * split, start, end, or duration. Thread-safe. */
 SPSH_API bool spsh_pack_column_is_valid(const char *column_rule);
 
@@ -135,46 +135,46 @@ SPSH_API const char *spsh_pack_layout_summary(size_t index);
 /** Outcome of a pack. All pointers that the functions below return are borrowed from it. */
 typedef struct spsh_pack_report spsh_pack_report;
 
-/** Utterances or rows: "rows in = packed + rejected + merged + excluded" holds for each source and
- * for their sum. */
+/** Facts about utterances and rows. "rows in = packed + rejected + merged + excluded" holds for each
+ * source and for the sum of all sources. */
 typedef struct spsh_pack_facts {
     uint8_t dataset_id[16];
-    bool is_already_packed;    /* the same call has finished before: nothing was done, and only
+    bool is_already_packed;    /* the same call finished earlier: nothing was done, and only
                                   dataset_id, packed, shard_count, and duplicate_count are set */
     bool is_withheld;          /* is_strict, and a row was rejected: nothing was published */
-    bool has_too_many_rejects; /* more than rejects_max_ppm allows; published all the same */
+    bool has_too_many_rejects; /* more than rejects_max_ppm allows; published nevertheless */
     uint64_t rows_in;
     uint64_t packed; /* utterances */
     uint64_t rejected;
     uint64_t merged;   /* rows merged into the utterance of an earlier row */
-    uint64_t excluded; /* rows that split_filter or the corpus leaves out */
+    uint64_t excluded; /* rows that split_filter or the corpus excludes */
     uint64_t shard_count;
-    uint64_t duplicate_count;  /* utterances that refer to audio that is stored once */
-    uint64_t source_bytes;     /* packed recordings, copies included */
-    uint64_t payload_bytes;    /* stored audio */
-    uint64_t pcm_bytes;        /* packed recordings, decoded to their native format */
-    uint64_t audio_ms;         /* length of packed recordings */
+    uint64_t duplicate_count;  /* utterances that refer to audio stored for another utterance */
+    uint64_t source_bytes;     /* size of packed recordings, copies included */
+    uint64_t payload_bytes;    /* size of stored audio */
+    uint64_t pcm_bytes;        /* size of packed recordings, decoded to their native format */
+    uint64_t audio_ms;         /* duration of packed recordings */
     uint64_t undecodable;      /* recordings kept although the decoder fails on them */
-    uint64_t unverified;       /* recordings that state no length to compare with */
-    uint64_t kept_as_is;       /* recordings that the codec does not fit */
+    uint64_t unverified;       /* recordings that state no length to verify */
+    uint64_t kept_as_is;       /* recordings to which the codec does not apply */
     uint64_t resampled;        /* recordings */
     uint64_t headers_trusted;  /* recordings that were not decoded */
     uint64_t segments_clamped; /* segments that ended up to 10 ms after their recording */
     uint64_t without_text;     /* utterances */
     uint64_t decode_ns;        /* processor time of decoding source files in this call */
-    uint64_t decode_audio_ms;  /* the audio that they decoded */
-    double seconds;            /* length of all utterances of the dataset */
+    uint64_t decode_audio_ms;  /* duration of the audio decoded in that time */
+    double seconds;            /* duration of all utterances of the dataset */
     double min_seconds;        /* shortest utterance */
     double max_seconds;        /* longest utterance */
-    double percent_1_seconds;  /* percentiles of the lengths */
+    double percent_1_seconds;  /* percentiles of the durations */
     double percent_25_seconds;
     double percent_50_seconds;
     double percent_75_seconds;
     double percent_99_seconds;
     size_t source_count;
-    size_t reject_count; /* reasons */
+    size_t reject_count; /* number of reasons */
     size_t warning_count;
-    size_t domain_count; /* 0 for this and the next two: nothing was published */
+    size_t domain_count; /* this and the next two are 0 if nothing was published */
     size_t split_count;
     size_t kind_count;
 } spsh_pack_facts;
@@ -187,25 +187,25 @@ typedef struct spsh_pack_source {
     uint64_t rows_in, packed, rejected, merged, excluded;
 } spsh_pack_source;
 
-/** A reason for which rows were rejected, or packed with a remark. */
+/** A reason why rows were rejected, or packed with a remark. */
 typedef struct spsh_pack_reject {
     const char *reason; /* as in reports/rejects.jsonl */
-    uint64_t lines;     /* there */
+    uint64_t lines;     /* number of its lines in reports/rejects.jsonl */
     uint64_t rows;      /* utterances lost; 0: the lines are remarks */
 } spsh_pack_reject;
 
 /** A domain or a split. */
 typedef struct spsh_pack_part {
-    spsh_bytes name; /* empty: none; any bytes */
+    spsh_bytes name; /* empty: no name; may hold any bytes */
     uint64_t utterances;
     double seconds;
-    uint64_t copies; /* utterances that refer to audio that is stored for an earlier one */
+    uint64_t copies; /* utterances that refer to audio stored for an earlier utterance */
 } spsh_pack_part;
 
 /** Audio of one codec, rate, and number of channels, as it is stored. */
 typedef struct spsh_pack_kind {
     spsh_codec codec;
-    uint32_t sample_rate_hz; /* 0: all kinds after the first 255 */
+    uint32_t sample_rate_hz; /* 0: sum of all kinds after the first 255 */
     uint32_t channels;
     uint64_t utterances;
     double seconds;
@@ -230,15 +230,15 @@ SPSH_API const spsh_pack_facts *spsh_pack_report_facts(const spsh_pack_report *r
 /** index: below source_count. In the order of the corpora. */
 SPSH_API const spsh_pack_source *spsh_pack_report_source(const spsh_pack_report *report,
                                                          size_t index);
-/** index: below reject_count. Each reason that has lines. */
+/** index: below reject_count. Only reasons that have lines. */
 SPSH_API const spsh_pack_reject *spsh_pack_report_reject(const spsh_pack_report *report,
                                                          size_t index);
-/** index: below domain_count. The longest first. */
+/** index: below domain_count, in descending order of duration. */
 SPSH_API const spsh_pack_part *spsh_pack_report_domain(const spsh_pack_report *report,
                                                        size_t index);
-/** index: below split_count. The longest first. */
+/** index: below split_count, in descending order of duration. */
 SPSH_API const spsh_pack_part *spsh_pack_report_split(const spsh_pack_report *report, size_t index);
-/** index: below kind_count. The longest first. */
+/** index: below kind_count, in descending order of duration. */
 SPSH_API const spsh_pack_kind *spsh_pack_report_kind(const spsh_pack_report *report, size_t index);
 /** index: below warning_count. A sentence that a person should read. */
 SPSH_API const char *spsh_pack_report_warning(const spsh_pack_report *report, size_t index);

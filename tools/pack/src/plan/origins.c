@@ -67,7 +67,7 @@ bool spsh__origins_see(spsh__origins *origins, spsh_bytes source, uint64_t seque
     return false;
 }
 
-/* The folder of an item; there is one. */
+/* Return the folder of an item. There must be at least one folder. */
 static spsh_bytes folder_of(const spsh__origins *origins, uint64_t sequence)
 {
     size_t low = 0;

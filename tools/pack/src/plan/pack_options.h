@@ -18,7 +18,7 @@ typedef struct spsh__pack_counts {
     uint64_t payload_bytes; /* stored audio */
     uint64_t pcm_bytes;     /* decoded size of packed recordings in their native format */
     uint64_t audio_ms;      /* length of packed recordings */
-    uint64_t undecodable;   /* kept byte-exact although the decoder library fails on them */
+    uint64_t undecodable;   /* kept byte for byte although the decoder library fails on them */
     uint64_t unverified;    /* no header count or MD5 to compare the decode with */
     uint64_t kept_as_is;    /* codec option does not apply: not int16, or already FLAC */
     uint64_t resampled;

@@ -24,7 +24,7 @@
 
 #define UNIT_SHARDS    4U
 #define UNIT_ITEMS_MAX UINT64_C(200000) /* a unit's items are in memory while it is packed */
-/* Size of a file that the layout does not know. */
+/* Assumed size of a file whose size the layout does not know. */
 #define SOURCE_BYTES_GUESS (UINT64_C(256) << 10)
 #define WRITE_BYTES        ((size_t)1 << 20)
 #define PLAN_NAME          "plan"
@@ -67,8 +67,8 @@ static void member_text(spsh__builder *json, const char *key, const char *value)
     spsh__json_member(json, 0, spsh__bytes_of(key), spsh__bytes_of(value));
 }
 
-/* The options that shape a dataset, and what decodes it: equal JSON, equal bytes.
- * spsh__plan_command has the same options. */
+/* Write the options that affect the dataset, and the versions of the decoders, as JSON. Equal JSON
+ * means equal bytes. spsh__plan_command lists the same options. */
 static bool options_json(const spsh_pack_options *options, spsh__builder *json)
 {
     member_text(json, "tool", "speechshard " SPSH_VERSION_STRING);
@@ -311,7 +311,7 @@ out:
     return rc;
 }
 
-/* The corpora and options of the interrupted run must be today's. */
+/* Check that the interrupted run had the same corpora and options as this run. */
 static spsh_status check_same_run(const spsh_pack_options *options, spsh__journal *journal,
                                   spsh__plan *plan, spsh_error *err)
 {
@@ -332,7 +332,7 @@ static spsh_status check_same_run(const spsh_pack_options *options, spsh__journa
 
 static bool read_units(spsh__journal *journal, spsh__plan *plan, uint64_t unit_count)
 {
-    if (unit_count > journal->size_bytes) /* each takes a line */
+    if (unit_count > journal->size_bytes) /* each unit takes a line */
         return false;
     plan->units = calloc(unit_count + 1, sizeof(*plan->units));
     while (plan->units != NULL && plan->unit_count < unit_count) {

@@ -34,13 +34,13 @@ struct spsh__plan_scan {
     spsh_sorter *items;
     spsh_sorter *ids;
     spsh_sorter *rejects;
-    spsh__scan_counts counts; /* the last source is being scanned */
+    spsh__scan_counts counts; /* the last source is the source in progress */
     spsh__origins origins;
-    size_t corpus;     /* being scanned */
-    const char *below; /* the source's place in its corpus; "" for the corpus itself */
+    size_t corpus;     /* index of the corpus in progress */
+    const char *below; /* path of the source below its corpus; "" for the corpus itself */
     uint64_t sequence;
     uint64_t closed_members; /* archive members that cannot be read or are archives */
-    char closed_member[240]; /* the first, and why */
+    char closed_member[240]; /* name of the first such member, and the reason */
     uint64_t *duplicates;    /* sequences, ascending */
     size_t duplicate_count;
     size_t duplicate_capacity;
@@ -57,8 +57,8 @@ static void append_u64be(spsh__builder *out, uint64_t number)
     spsh__builder_append(out, bytes, sizeof(bytes));
 }
 
-/* A source's file as seen from the corpus: the layout names it relative to the source. Borrowed
- * until the next call. */
+/* Return the path of a source's file relative to the corpus. The layout names the file relative to
+ * the source. Borrowed until the next call. */
 static spsh_bytes from_corpus(spsh__plan_scan *scan, spsh_bytes source)
 {
     const bool elsewhere =
@@ -68,7 +68,7 @@ static spsh_bytes from_corpus(spsh__plan_scan *scan, spsh_bytes source)
         return source;
     spsh__builder_clear(&scan->path);
     spsh__name_append(&scan->path, spsh__bytes_of(scan->below));
-    if (spsh__bytes_equal(source, spsh__bytes_of("."))) /* the source itself */
+    if (spsh__bytes_equal(source, spsh__bytes_of("."))) /* the file is the source itself */
         return spsh__builder_bytes(&scan->path);
     spsh__builder_append(&scan->path, "/", 1);
     spsh__builder_append_bytes(&scan->path, source);
@@ -90,7 +90,7 @@ static void say(const spsh__plan_scan *scan, spsh_log_level level, const char *f
     scan->options->log_fn(scan->options->user, level, line);
 }
 
-/* The one that is being scanned. */
+/* Return the source in progress. */
 static spsh__source *last_source(spsh__plan_scan *scan)
 {
     return &scan->counts.sources.items[scan->counts.sources.count - 1];
@@ -117,7 +117,7 @@ static spsh_status on_reject(void *user, const spsh_reject *reject, spsh_error *
     spsh_reject full = *reject;
 
     full.source = from_corpus(scan, reject->source);
-    if (reject->reason == SPSH_REJECT_TRUNCATED && reject->rows == 0) /* a manifest */
+    if (reject->reason == SPSH_REJECT_TRUNCATED && reject->rows == 0) /* a damaged manifest */
         say(scan, SPSH_LOG_WARNING, "%.*s: %s", (int)full.source.size_bytes,
             (const char *)full.source.data, reject->detail == NULL ? "" : reject->detail);
     if (scan->counts.sources.count > 0)
@@ -234,7 +234,7 @@ static spsh_status on_progress(void *user, uint64_t files_seen, spsh_error *err)
     return spsh__pack_progress(scan->options, "scan", files_seen, 0, err);
 }
 
-/* True if several operands are files named like splits: they are the tables of one corpus. */
+/* True if several operands are files named like splits. Such files are tables of one corpus. */
 static bool has_split_tables(const spsh_pack_options *options)
 {
     size_t count = 0;
@@ -341,7 +341,7 @@ static spsh_status scan_view(spsh__plan_scan *scan, const spsh__view *view, spsh
         return scan_source(scan, view, layout, "--layout says so", err);
     }
     spsh_status rc = spsh__corpus_find(view, &corpus, err);
-    spsh__view_scan_begins(view); /* probes do not count */
+    spsh__view_scan_begins(view); /* reads by the layout detection do not count */
     for (size_t i = 0; i < corpus.source_count && rc == SPSH_OK; i++)
         rc = scan_found(scan, view, &corpus.sources[i], err);
     if (rc == SPSH_OK)
@@ -421,7 +421,7 @@ static spsh_status scan_corpus(spsh__plan_scan *scan, const char *root, spsh_err
     return rc;
 }
 
-/* Parts of known releases that are there in part: no row is lost by it. */
+/* Report parts of known releases that are incomplete. No row is lost. */
 static spsh_status report_published(spsh__plan_scan *scan, spsh_error *err)
 {
     char line[SPSH__PUBLISHED_LINE_BYTES];
@@ -449,7 +449,7 @@ static spsh_status push_duplicate(spsh__plan_scan *scan, uint64_t sequence, spsh
     return SPSH_OK;
 }
 
-/* Sequences of all items whose id an earlier item has. */
+/* Find the sequences of all items whose id an earlier item has. */
 static spsh_status find_duplicates(spsh__plan_scan *scan, spsh_error *err)
 {
     uint8_t previous[16];

@@ -126,7 +126,7 @@ const char *spsh__published_line(size_t part, uint64_t found, char dst[SPSH__PUB
     char all_text[SPSH_HUMAN_BYTES];
     char found_text[SPSH_HUMAN_BYTES];
     uint64_t percent = (found * 200 + p->utterances) / (2 * p->utterances);
-    if (percent == 100) /* only the whole is that */
+    if (percent == 100) /* 100 % is only for the exact number */
         percent = found < p->utterances ? 99 : found > p->utterances ? 101 : 100;
     (void)snprintf(dst, SPSH__PUBLISHED_LINE_BYTES,
                    "%s %s: %s of %s published utterances found (%" PRIu64 " %%)", p->corpus,

@@ -19,7 +19,7 @@
 #define SOURCE_WORDS 7U
 #define TALLY_WORDS  4U
 
-/* As names are reported: one line of UTF-8. */
+/* Return a copy of the text as names are reported: one line of UTF-8. */
 static char *clean(const char *text)
 {
     spsh__builder out = {0};
@@ -37,7 +37,7 @@ static void free_source(spsh__source *source)
     free(source->notes);
 }
 
-/* Takes the source's strings. */
+/* Append a source. Takes ownership of its strings. */
 static bool push(spsh__sources *sources, spsh__source source)
 {
     const bool good = source.root != NULL && source.layout != NULL && source.evidence != NULL &&

@@ -22,7 +22,7 @@
 #define COARSE_BINS     86400U /* seconds */
 #define BINS            (FINE_BINS + COARSE_BINS)
 #define KINDS_MAX       256U
-#define DURATION_TARGET 40U /* bars that hold nearly all */
+#define DURATION_TARGET 40U /* number of bars that hold nearly all utterances */
 #define SHARE_WARNED    0.01
 
 const unsigned spsh__percentiles[SPSH__PERCENTILES] = {1, 5, 25, 50, 75, 95, 99};
@@ -31,11 +31,11 @@ typedef struct gatherer {
     const spsh_dataset *dataset;
     spsh__facts *facts;
     uint64_t *bins;
-    size_t *domain_places, *split_places; /* by number: place in the parts */
+    size_t *domain_places, *split_places; /* number of a name -> index in the parts */
     spsh_row *rows;                       /* rows of one chunk */
 } gatherer;
 
-/* ---- domains, splits, and where they meet ---- */
+/* ---- domains, splits, and their combinations ---- */
 
 static spsh_status name_parts(gatherer *g, spsh_name_kind kind, spsh__fact_parts *parts,
                               spsh_error *err)
@@ -44,7 +44,7 @@ static spsh_status name_parts(gatherer *g, spsh_name_kind kind, spsh__fact_parts
     parts->items = calloc(count + 1, sizeof(*parts->items));
     if (parts->items == NULL)
         return SPSH_NO_MEMORY(err);
-    parts->count = count + 1; /* the last one: none */
+    parts->count = count + 1; /* the last part is for utterances without a name */
     for (size_t i = 0; i < count; i++) {
         spsh_status rc =
             spsh_dataset_name(g->dataset, kind, (uint32_t)i, &parts->items[i].name, err);
@@ -77,7 +77,7 @@ static int by_seconds(const void *a, const void *b)
     return compare_names(x->name, y->name);
 }
 
-/* parts are sorted by name; the names of groups are among them. */
+/* Find a part by name. parts are sorted by name and include the names of all groups. */
 static size_t find_part(const spsh__fact_parts *parts, spsh_bytes name)
 {
     const spsh__part wanted = {.name = name};
@@ -101,7 +101,7 @@ static int by_place(const void *a, const void *b)
     return (x->split > y->split) - (x->split < y->split);
 }
 
-/* Cells of one place become one: groups differ in their rates, too. */
+/* Merge cells of the same domain and split. Groups also differ in their rates. */
 static void join_cells(spsh__facts *f)
 {
     size_t kept = 0;
@@ -156,7 +156,7 @@ static size_t place_of(const size_t *places, const spsh__fact_parts *parts, uint
     return places[number < parts->count - 1 ? number : parts->count - 1];
 }
 
-/* Sort by length, in parts and cells alike, and leave out what nothing is in. */
+/* Sort the parts by duration, update the indices in the cells, and remove empty parts. */
 static spsh_status settle_parts(spsh__facts *f, bool domains, spsh_error *err)
 {
     spsh__fact_parts *parts = domains ? &f->domains : &f->splits;
@@ -176,7 +176,7 @@ static spsh_status settle_parts(spsh__facts *f, bool domains, spsh_error *err)
     return SPSH_OK;
 }
 
-/* The names outlive the dataset. */
+/* Copy the names, which must outlive the dataset. */
 static spsh_status keep_names(spsh__facts *f, spsh_error *err)
 {
     const spsh__fact_parts *const all[] = {&f->domains, &f->splits};
@@ -279,7 +279,7 @@ static uint64_t bin_ms(size_t bin)
     return bin < FINE_BINS ? bin : (uint64_t)(bin - FINE_BINS) * 1000;
 }
 
-/* Nearest rank. */
+/* Find the percentiles by nearest rank. */
 static void find_percentiles(spsh__facts *f, const uint64_t *bins)
 {
     uint64_t seen = 0;
@@ -316,7 +316,7 @@ static void fill_bars(spsh__facts *f, const uint64_t *bins)
     d->bar_seconds = (double)width_ms / 1000;
 }
 
-/* ---- what a person should look at ---- */
+/* ---- warnings for a person ---- */
 
 static void warn(spsh__facts *f, const char *format, ...) SPSH_PRINTF(2, 3);
 static void warn(spsh__facts *f, const char *format, ...)
@@ -373,10 +373,10 @@ static void warn_of_all(spsh__facts *f)
                   spsh__source_rows_in(&f->rows));
     for (size_t i = 0; i < f->splits.count; i++)
         crossing += f->splits.items[i].from_others;
-    if (crossing > 0) /* however few they are */
+    if (crossing > 0) /* warn about any number of them */
         warn(f, "utterances that are copies of audio in another split: %s",
              SPSH_SHOW_COUNT(crossing));
-    if (f->rejects.events[SPSH_REJECT_DURATION_MISMATCH] > 0) /* other audio than was described? */
+    if (f->rejects.events[SPSH_REJECT_DURATION_MISMATCH] > 0) /* maybe metadata of other audio */
         warn(f, "utterances whose audio is not as long as their metadata say: %s of %s",
              SPSH_SHOW_COUNT(f->rejects.events[SPSH_REJECT_DURATION_MISMATCH]),
              SPSH_SHOW_COUNT(f->counts.packed));
@@ -393,7 +393,7 @@ static void warn_of_all(spsh__facts *f)
         warn(f, "headers were trusted: nothing was decoded, levels were not measured");
 }
 
-/* ---- all of it ---- */
+/* ---- all facts ---- */
 
 static int kinds_by_seconds(const void *a, const void *b)
 {

@@ -10,7 +10,7 @@
 
 #define COPY_BYTES ((size_t)1 << 16)
 
-/* Reject files are as large as the corpus is bad: they are copied in pieces. */
+/* Copy a reject file in pieces. A corpus with many bad rows has a large one. */
 static spsh_status copy_file(const spsh_io *io, const char *directory, const char *name,
                              spsh_file_writer *to, spsh__examples *examples, spsh_error *err)
 {

@@ -150,7 +150,7 @@ static int compare_domain(const void *key, const void *cell)
     return (domain > other) - (domain < other);
 }
 
-/* The splits of a domain, side by side. */
+/* Draw the splits of a domain side by side. */
 static void draw_domain_bar(spsh__builder *out, const spsh__facts *f, size_t domain)
 {
     spsh__svg_slice slices[SPSH__SVG_COLORS] = {
@@ -257,7 +257,8 @@ static void draw_durations(spsh__builder *out, const spsh__facts *f)
     spsh__page_section_close(out);
 }
 
-/* Decibels a plot reaches down: to the lowest bin in use, in tens. */
+/* Return the range of a plot below full scale, in dB: down to the lowest bin in use, rounded up to
+ * a multiple of 10. */
 static size_t level_range(const uint64_t *bins)
 {
     size_t range = LEVEL_RANGE_MIN;
@@ -397,7 +398,7 @@ static void draw_rejects(spsh__builder *out, const spsh__facts *f)
         return;
     spsh__page_section_open(out, "Rejected, by reason");
     spsh__page_table_open(out, "reason|#events|#rows lost||the first ones");
-    for (;;) { /* the most first; reasons are few */
+    for (;;) { /* in descending order of events; there are few reasons */
         size_t next = SPSH_REJECT_COUNT;
         for (size_t i = 0; i < SPSH_REJECT_COUNT; i++) {
             if (!drawn[i] && f->rejects.events[i] > 0 &&
@@ -454,7 +455,8 @@ static void draw_copies(spsh__builder *out, const spsh__facts *f)
 
 /* ---- the page ---- */
 
-/* The script fills in the name: the same input makes the same page, whatever DATASET is called. */
+/* The script on the page fills in the dataset's name. So the same input makes the same page,
+ * whatever the dataset's folder is called. */
 static void draw_made(spsh__builder *out, const spsh__facts *f, const char *command)
 {
     char id[33];

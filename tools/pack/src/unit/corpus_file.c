@@ -1,4 +1,4 @@
-/* corpus_file.c: reading files that others own. */
+/* corpus_file.c: read files that other programs may own and change. */
 #include "corpus_file.h"
 
 #include <errno.h>
@@ -22,7 +22,7 @@ static spsh_status fail_io(const char *path, int error, spsh_error *err)
     return SPSH_FAIL_OS(err, SPSH_E_IO, error, "%s: %s", path, strerror(error));
 }
 
-/* Permanent conditions of the name are rejects; everything else is the machine's trouble. */
+/* Reject the file for permanent conditions of its path. Other errors are the machine's failures. */
 static spsh_status judge_open_error(spsh__pack_source *source, const char *path, int error,
                                     spsh_error *err)
 {
@@ -46,7 +46,8 @@ static bool same_state(const struct stat *a, const struct stat *b)
            a->st_mtim.tv_nsec == b->st_mtim.tv_nsec && a->st_ino == b->st_ino;
 }
 
-/* Judge by what fstat says, and say what to read; true when it should be. */
+/* Judge the file by the result of fstat, and set the piece to read. Returns true if it should be
+ * read. */
 static bool judge_size(spsh__pack_source *source, const struct stat *state, spsh__piece *piece,
                        uint64_t size_max)
 {
@@ -58,7 +59,7 @@ static bool judge_size(spsh__pack_source *source, const struct stat *state, spsh
     }
     if (piece->file_bytes == SPSH_SOURCE_BYTES_UNKNOWN)
         *piece = (spsh__piece){piece->path, 0, file_bytes, file_bytes};
-    /* Without a byte, "empty" says more than "changed". */
+    /* For a file of 0 bytes, "empty" is more informative than "changed". */
     if (file_bytes == 0 || piece->size_bytes == 0) {
         reject(source, SPSH_REJECT_EMPTY_FILE, "0 bytes");
     } else if (file_bytes != piece->file_bytes || piece->offset_bytes > file_bytes ||

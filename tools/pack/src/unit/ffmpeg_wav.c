@@ -1,4 +1,5 @@
-/* ffmpeg_wav.c: samples are appended after room for the head, which needs their number. */
+/* ffmpeg_wav.c: reserve space for the WAV header, append the samples, then write the header, which
+ * states their number. */
 #include "ffmpeg_wav.h"
 
 #include "common/byte_builder.h"
@@ -15,7 +16,7 @@ static size_t value_bytes(const spsh_audio_info *info)
     return info->format == SPSH_SAMPLE_I32 && info->bits_per_sample <= 24 ? 3 : 4;
 }
 
-/* The upper bytes of a value, the lowest first. */
+/* Store the upper bytes of a value in little-endian order. */
 static void store(const spsh_audio_info *info, const void *pcm, size_t at, uint8_t *dst)
 {
     uint32_t value = 0;

@@ -29,7 +29,7 @@ static void add_value(spsh__level *level, extremes *e, int32_t value)
 }
 
 #if defined(__SSE2__)
-/* Returns how many values were added; the rest is fewer than eight. */
+/* Add values in blocks of eight. Returns how many values were added. Fewer than eight remain. */
 static size_t add_eights(spsh__level *level, extremes *e, const int16_t *pcm, size_t count)
 {
     const __m128i low_half = _mm_set1_epi64x(0xffffffff);
@@ -86,7 +86,7 @@ static int16_t of_float(float value)
     if (scaled <= -FLOAT_TO_INT16)
         return INT16_MIN;
     if (scaled != scaled)
-        return 0; /* NaN is silence, as when it is decoded */
+        return 0; /* NaN counts as silence, as in decoding */
     return (int16_t)scaled;
 }
 
