@@ -135,8 +135,8 @@ SPSH_API const char *spsh_pack_layout_summary(size_t index);
 /** Outcome of a pack. All pointers that the functions below return are borrowed from it. */
 typedef struct spsh_pack_report spsh_pack_report;
 
-/** Facts about utterances and rows. "rows in = packed + rejected + merged + excluded" holds for each
- * source and for the sum of all sources. */
+/** Facts about utterances and rows. "rows in = packed + rejected + merged + excluded" holds for
+ * each source and for the sum of all sources. */
 typedef struct spsh_pack_facts {
     uint8_t dataset_id[16];
     bool is_already_packed;    /* the same call finished earlier: nothing was done, and only
@@ -213,13 +213,13 @@ typedef struct spsh_pack_kind {
 
 /**
  * Pack corpora into a dataset. The same input and options give the same bytes. State of a pack that
- * did not finish stays in OUTPUT/.pack, and the same call resumes it. Signals are left alone.
+ * did not finish stays in OUTPUT/.pack, and the same call resumes it. Handles no signals.
  *
  * @param ret_report  free with spsh_pack_report_free
  * @return SPSH_OK, also with has_too_many_rejects or is_withheld; SPSH_E_INVALID_ARG: options, or a
  *         corpus that fits two layouts; _NOT_FOUND: a corpus is missing, fits no layout, or has
- *         nothing to pack; _UNKNOWN_NAME: no row is of split_filter; _EXISTS: output holds something
- *         else, a pack with other options, or another pack at work; _TRUNCATED: an archive or a
+ *         nothing to pack; _UNKNOWN_NAME: no row is in split_filter; _EXISTS: output holds something
+ *         else or a pack with other options, or another pack uses it; _TRUNCATED: an archive or a
  *         manifest is damaged (pack the rest with SPSH_PACK_REJECTS_ALL); _CANCELED; _NO_MEMORY;
  *         _NO_SPACE; _IO; or any error of reading the corpora's tables
  */

@@ -45,7 +45,7 @@ static size_t sample_bytes(spsh_sample_format format)
     return format == SPSH_SAMPLE_I16 ? sizeof(int16_t) : sizeof(int32_t);
 }
 
-/* The audio in a form that is read. */
+/* Return the audio in a form that the decoders read. */
 static spsh_bytes file_of(const spsh__prepared *prepared)
 {
     if (prepared->wrapped != NULL)
@@ -58,10 +58,10 @@ static spsh_bytes payload_of(const spsh__prepared *prepared)
     return (spsh_bytes){prepared->payload, (size_t)prepared->record.payload_bytes};
 }
 
-/* Where decoded audio goes. */
+/* Destination of decoded audio. */
 typedef struct pcm_sink {
-    spsh__builder *pcm; /* to be encoded again; NULL: it is not wanted */
-    spsh__level *level; /* NULL: not measured */
+    spsh__builder *pcm; /* receives audio that is encoded again; NULL: not needed */
+    spsh__level *level; /* NULL: levels are not measured */
 } pcm_sink;
 
 static spsh_status take_pcm(void *user, const spsh_audio_info *info, const void *pcm,
@@ -78,7 +78,7 @@ static spsh_status take_pcm(void *user, const spsh_audio_info *info, const void 
     return sink->pcm->failed ? SPSH_NO_MEMORY(err) : SPSH_OK;
 }
 
-/* Tell a user of another decoder that it exists. */
+/* If the option to decode with FFmpeg would help, mention it in the message. */
 static void add_hint(const spsh_pack_options *options, const char *name, spsh__prepared *prepared)
 {
     const spsh_bytes file = file_of(prepared);
@@ -106,7 +106,7 @@ static void judge_error(spsh__prepared *prepared, spsh_codec codec, const spsh_e
     reject(prepared, reason, cause->message);
 }
 
-/* A decode is judged by its count and MD5. */
+/* Judge a decode by its sample count and MD5. */
 static void judge_decode(spsh__prepared *prepared, const spsh_decode_result *result)
 {
     switch (result->verdict) {
@@ -166,7 +166,7 @@ static bool is_codec_wanted(const spsh_pack_options *options, const spsh_audio_i
            info->format != SPSH_SAMPLE_F32 && info->bits_per_sample <= 24;
 }
 
-/* Convert wider samples to int16 in place: the resampler takes int16. */
+/* Convert wider samples to int16 in place, because the resampler takes int16. */
 static spsh_status to_i16(spsh__prepared *prepared, spsh_codec codec, spsh__builder *pcm,
                           spsh_error *err)
 {
@@ -295,7 +295,7 @@ static spsh_status transcode(const spsh_pack_options *options, spsh__prepared *p
     if (options->rate_hz != 0) {
         bool narrowed = prepared->record.format != SPSH_SAMPLE_I16;
         rc = to_i16(prepared, codec, pcm, err);
-        if (narrowed) /* the hash of the wider PCM is not this one's */
+        if (narrowed) /* the known hash is of the wider PCM */
             prepared->record.flags |= SPSH_RECORD_RESAMPLED;
     }
     if (rc == SPSH_OK && resampled)
@@ -392,7 +392,8 @@ static spsh_status trust_headers(const spsh_pack_options *options, spsh__prepare
     return SPSH_OK;
 }
 
-/* Long FLAC gets a seek table, so that five seconds out of an hour cost five seconds. */
+/* Add a seek table to long FLAC. Without the table, reading five seconds out of an hour would
+ * decode the audio before them. */
 static spsh_status add_seek_points(spsh__prepared *prepared, spsh_error *err)
 {
     spsh_record *record = &prepared->record;
@@ -402,14 +403,15 @@ static spsh_status add_seek_points(spsh__prepared *prepared, spsh_error *err)
     if (record->codec != SPSH_CODEC_FLAC ||
         record->samples < (uint64_t)SEEK_TABLE_SECONDS * record->sample_rate_hz)
         return SPSH_OK;
-    /* Points at least an interval apart: this many are enough. Damaged frames were found before. */
+    /* The points are at least an interval apart, so this capacity is sufficient. Damaged frames
+     * were found before. */
     uint64_t capacity = record->samples / interval + 1;
     prepared->seek_points = malloc((size_t)capacity * sizeof(*prepared->seek_points));
     if (prepared->seek_points == NULL)
         return SPSH_NO_MEMORY(err);
     if (spsh_audio_seek_points(payload_of(prepared), record->codec, interval, prepared->seek_points,
                                capacity, &count, NULL) != SPSH_OK)
-        return SPSH_OK; /* trusts_headers: it will be decoded from its start */
+        return SPSH_OK; /* trusts_headers: a damaged file is decoded from its start */
     record->seek_points = prepared->seek_points;
     record->seek_point_count = count < capacity ? count : capacity;
     return SPSH_OK;
@@ -428,8 +430,8 @@ static void choose_key(const spsh_pack_options *options, spsh__prepared *prepare
         spsh__pack_hash128(payload_of(prepared), prepared->key);
 }
 
-/* The name that is stored: it is the same in whatever the file was delivered. NUL-terminated in a
- * plan's item. */
+/* Return the stored name of the item. The name does not depend on the archive or folder that
+ * contained the file. Strings of a plan item are NUL-terminated. */
 static const char *name_of(const spsh_ingest_item *item)
 {
     return (const char *)item->source.data;
@@ -452,8 +454,8 @@ static spsh_status wrap_with_ffmpeg(const spsh_pack_options *options, const char
     return SPSH_OK;
 }
 
-/* Make a WAV file of a source in a container that only packing reads. The hash of the source is all
- * that is kept of it. */
+/* Convert a source in a container that only packing reads to a WAV file. Of the source, only the
+ * hash is kept. */
 static spsh_status wrap(const spsh_pack_options *options, const char *name,
                         spsh__prepared *prepared, spsh_codec *codec, spsh_error *err)
 {
@@ -528,15 +530,16 @@ static spsh_status open_payload(const spsh__prepared *prepared, spsh_memory_sour
     return spsh_decoder_open(&source, record->codec, &options, ret_decoder, err);
 }
 
-/* The audio is at fault, whatever the machine: it fails in each run. */
+/* Whether the error is caused by the audio. Such an error occurs in every run, on any machine. */
 static bool is_of_audio(spsh_status status)
 {
     return status == SPSH_E_AUDIO || status == SPSH_E_UNSUPPORTED || status == SPSH_E_TRUNCATED ||
            status == SPSH_E_CORRUPT || status == SPSH_E_LIMIT;
 }
 
-/* Audio that cannot be decoded equals only its own bytes. trusts_headers lets it come this far.
- * Any other failure leaves the question open and ends the pack. */
+/* Compare two records by their decoded audio. Audio that cannot be decoded, which is possible with
+ * trusts_headers, equals only its own bytes. Any other failure leaves the question open and ends
+ * the pack. */
 static spsh_status compare_decoded(const spsh__prepared *a, const spsh__prepared *b,
                                    bool *ret_equal, spsh_error *err)
 {
@@ -552,7 +555,7 @@ static spsh_status compare_decoded(const spsh__prepared *a, const spsh__prepared
     spsh_decoder_free(decoders[0]);
     spsh_decoder_free(decoders[1]);
     if (rc == SPSH_OK || is_of_audio(rc))
-        return SPSH_OK; /* *ret_equal was set to false by the caller */
+        return SPSH_OK; /* the caller has set *ret_equal to false */
     return spsh__fail_again(rc, &cause, err);
 }
 
@@ -597,7 +600,7 @@ spsh_status spsh__prepare_text(const spsh_io *io, const spsh__piece *sidecar, sp
     if (rc != SPSH_OK)
         return rc;
     if (source.rejected && source.reason == SPSH_REJECT_EMPTY_FILE)
-        return SPSH_OK; /* an empty transcript */
+        return SPSH_OK; /* the transcript is empty */
     if (source.rejected) {
         *ret_reason = source.reason == SPSH_REJECT_TOO_LONG ? SPSH_REJECT_TEXT_TOO_LONG
                                                             : SPSH_REJECT_UNREADABLE;

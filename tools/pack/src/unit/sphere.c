@@ -37,7 +37,7 @@ bool spsh__is_sphere(spsh_bytes file)
 
 /* ---- the header ---- */
 
-/* The size of the header is a line of blanks and digits. */
+/* Read the size of the header: a line of blanks and digits. */
 static spsh_status read_size(spsh_bytes file, sphere *s, spsh_error *err)
 {
     size_t at = MAGIC_BYTES;
@@ -64,7 +64,7 @@ static bool is_field(spsh_bytes line, const char *name)
     return line.size_bytes > size && memcmp(line.data, name, size) == 0 && line.data[size] == ' ';
 }
 
-/* "NAME -i 16000" */
+/* Parse a line such as "NAME -i 16000". */
 static spsh_status take_count(spsh_bytes line, const char *name, uint64_t *ret, spsh_error *err)
 {
     const size_t begin = strlen(name) + 4;
@@ -82,7 +82,7 @@ static spsh_status take_count(spsh_bytes line, const char *name, uint64_t *ret, 
     return SPSH_OK;
 }
 
-/* "NAME -s3 pcm": the text after the blank, cut to the capacity. */
+/* Parse a line such as "NAME -s3 pcm": the text after the blank, cut to the capacity. */
 static void take_text(spsh_bytes line, const char *name, char *dst, size_t capacity)
 {
     if (!is_field(line, name))
@@ -130,7 +130,7 @@ static spsh_status read_header(spsh_bytes file, sphere *s, spsh_error *err)
     return rc != SPSH_OK ? rc : SPSH_FAIL(err, SPSH_E_AUDIO, "SPHERE: the header has no end_head");
 }
 
-/* ---- what it says ---- */
+/* ---- meaning of the header ---- */
 
 static bool is_word(const char *text, const char *a, const char *b)
 {
@@ -169,7 +169,7 @@ static spsh_status choose_form(const sphere *s, spsh__wav_form *form, spsh_error
                      is_pcm ? "pcm" : s->coding, (unsigned long long)bytes);
 }
 
-/* Integers without a byte order are ambiguous: guessing it could store noise. */
+/* Integers without a byte order are ambiguous, and a wrong guess would store noise. */
 static spsh_status choose_order(const sphere *s, const spsh__wav_form *form, bool *ret_swap,
                                 spsh_error *err)
 {

@@ -20,7 +20,7 @@
 #include "speechshard/inside.h"
 #include "unit_journal.h"
 
-/* A segment may end 10 ms after its recording: manifests round. */
+/* A segment may end up to 10 ms after its recording, because manifests round. */
 #define CLAMP_NS          UINT64_C(10000000)
 #define NS_PER_SECOND     UINT64_C(1000000000)
 #define NS_PER_MS         UINT64_C(1000000)
@@ -34,14 +34,14 @@ typedef struct placer {
     spsh__unit_state state;
     spsh__prepare_plan plan;
     spsh_shard_writer *writer; /* the shard being written, or NULL */
-    spsh__builder extras; /* of the utterance being placed, if the item's are not all of them */
-    uint64_t done_items;  /* items of the whole plan, for progress */
+    spsh__builder extras; /* of the utterance being placed, if they differ from the item's extras */
+    uint64_t done_items;  /* finished items of the whole plan, for progress */
     uint64_t done_bytes;
 } placer;
 
 /* ---- jobs ---- */
 
-/* The first item of *rest, which moves past it. */
+/* Read the first item of *rest, and advance *rest past it. */
 static spsh_status take_item(spsh_bytes *rest, spsh_ingest_item *ret_item, uint64_t *ret_sequence,
                              spsh_error *err)
 {
@@ -66,7 +66,7 @@ static uint64_t cost_of(const spsh_pack_options *options, const spsh_ingest_item
     return bytes * (options->codec == SPSH_PACK_KEEP ? EXPANSION_KEEP : EXPANSION_ENCODE);
 }
 
-/* Adjacent items of one recording are one job. */
+/* Group the adjacent items of one recording into one job. */
 static spsh_status make_jobs(placer *p, uint64_t item_count, spsh_error *err)
 {
     spsh__prepare_plan *plan = &p->plan;
@@ -117,7 +117,8 @@ static void reject_item(placer *p, const spsh_ingest_item *item, spsh_reject_rea
             .reason = reason, .source = item->source, .id = item->id, .detail = detail, .rows = 1});
 }
 
-/* Note if audio is longer or shorter than its metadata state. The length of the audio is used. */
+/* Add a note if the audio is longer or shorter than its metadata state. The length of the audio is
+ * used. */
 static void note_length(placer *p, const spsh_ingest_item *item, uint64_t audio_ns)
 {
     const uint64_t expected_ms = (item->expected_ns + NS_PER_MS / 2) / NS_PER_MS;
@@ -170,7 +171,8 @@ static spsh_status open_shard(placer *p, spsh_error *err)
     return spsh_shard_writer_open(&options, &p->writer, err);
 }
 
-/* A shard with room for so many more bytes: the open one, or the next. */
+/* Open a shard that has space for payload_bytes: keep the open shard, or seal it and open the next
+ * one. */
 static spsh_status ensure_shard(placer *p, size_t job_index, uint64_t payload_bytes,
                                 spsh_error *err)
 {
@@ -188,8 +190,9 @@ static spsh_status ensure_shard(placer *p, size_t job_index, uint64_t payload_by
 
 /* ---- copies ---- */
 
-/* Are the two files the same, byte for byte? Most copies are, and then nothing has to be decoded.
- * Other files may be stored as the same bytes: a WAV file, and a SPHERE file of its samples. */
+/* Whether the two files are equal byte for byte. Most copies are, and then nothing has to be
+ * decoded. Different files may have the same stored bytes, e.g. a WAV file and a SPHERE file with
+ * its samples. */
 static spsh_status is_same_file(placer *p, const spsh__prepared *prepared,
                                 const spsh_ingest_item *item, bool *ret_same, spsh_error *err)
 {
@@ -209,7 +212,8 @@ static spsh_status is_same_file(placer *p, const spsh__prepared *prepared,
     return SPSH_OK;
 }
 
-/* Is this job's audio the same as what an earlier job brought? Its source is read once more. */
+/* Whether the audio of a recording equals the audio of an earlier job. Reads the source of the
+ * earlier job again. */
 static spsh_status is_copy_of(placer *p, const spsh__prepared *prepared, uint64_t job,
                               bool *ret_same, spsh_error *err)
 {
@@ -251,7 +255,8 @@ static spsh_status find_copy(placer *p, const spsh__prepared *prepared, uint64_t
 
 /* ---- records and utterances ---- */
 
-/* Nearest sample; seconds and the rest apart, so that nothing overflows. */
+/* Return the nearest sample. Seconds and their remainder are converted separately to avoid an
+ * overflow. */
 static uint64_t samples_at(uint64_t time_ns, uint32_t rate_hz)
 {
     uint64_t rest_ns = time_ns % NS_PER_SECOND;
@@ -264,7 +269,8 @@ static uint64_t time_of(uint64_t samples, uint32_t rate_hz)
     return samples / rate_hz * NS_PER_SECOND + samples % rate_hz * NS_PER_SECOND / rate_hz;
 }
 
-/* An item's segment in samples; false with the reason when the recording does not have it. */
+/* Convert an item's segment to samples. False, with the reason, if the recording does not contain
+ * the segment. */
 static bool segment_of(const spsh_ingest_item *item, const spsh_record *record,
                        spsh_utterance *utterance, bool *ret_clamped, char detail[160])
 {
@@ -292,7 +298,8 @@ static bool segment_of(const spsh_ingest_item *item, const spsh_record *record,
     return true;
 }
 
-/* Text of an item: the row's, or its sidecar's (the first item's was read by the worker). */
+/* Set the text of an item from its row, or, for the first item of a job, from the sidecar that the
+ * worker read. */
 static bool text_of(const spsh_ingest_item *item, const spsh__job_result *result, bool first,
                     spsh_utterance *utterance)
 {
@@ -355,7 +362,8 @@ static bool make_utterance(placer *p, const spsh_ingest_item *item, const spsh__
     return true;
 }
 
-/* Of a source that is stored as other bytes, the hash is kept: it finds the file again. */
+/* If a source is stored as other bytes, add the hash of the source. The hash identifies the
+ * original file. */
 static spsh_status add_source_hash(placer *p, const spsh__prepared *prepared,
                                    spsh_utterance *utterance, spsh_error *err)
 {
@@ -365,7 +373,7 @@ static spsh_status add_source_hash(placer *p, const spsh__prepared *prepared,
         return SPSH_OK;
     spsh__hex128(prepared->source_hash, hex);
     spsh__builder_clear(&p->extras);
-    if (given.size_bytes > 2) { /* an object with a member */
+    if (given.size_bytes > 2) { /* the object has at least one member */
         spsh__builder_append(&p->extras, given.data, given.size_bytes - 1);
         spsh__builder_append_text(&p->extras, ",");
     } else {
@@ -397,7 +405,8 @@ static void count_recording(placer *p, const spsh__prepared *prepared, bool copy
     spsh__level_count(&prepared->level, &p->state.levels);
 }
 
-/* Store the recording, or take the one that it is a copy of; the number is for its utterances. */
+/* Store the recording and set *ret_record to its number. For a copy, only count it: *ret_record is
+ * already set. */
 static spsh_status place_recording(placer *p, spsh__job_result *result, spsh_bytes recording_id,
                                    bool copy, uint64_t *ret_record, spsh_error *err)
 {
@@ -429,8 +438,8 @@ static spsh_status place_recording(placer *p, spsh__job_result *result, spsh_byt
     return spsh__stored_add(&p->state.stored, &entry, err);
 }
 
-/* A shard is sealed before anything of the next job is counted: its journal says that the job is
- * still to be done, and a rerun would count it again. */
+/* Seal the shard, if necessary, before anything of the next job is counted. The journal of the
+ * shard lists that job as unfinished, and a rerun would count the job again. */
 static spsh_status make_room(placer *p, const spsh__job_result *result, uint64_t *ret_record,
                              bool *ret_copy, spsh_error *err)
 {

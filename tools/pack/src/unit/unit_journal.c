@@ -1,6 +1,5 @@
-/* unit_journal.c: journals of a unit, one a sealed shard. The reject lines are published first: a
- * journal never speaks of lines that are not there.
- */
+/* unit_journal.c: the journals of a unit, one per sealed shard. The reject lines are published
+ * first, so a journal never refers to missing lines. */
 #include "unit_journal.h"
 
 #include <inttypes.h>

@@ -1,6 +1,5 @@
-/* wrapped_wav.h: the samples of a source in another container as a WAV file in memory, which then
- * takes the way of every WAV file: decoded, judged, hashed, and encoded.
- */
+/* wrapped_wav.h: make a WAV file in memory from the samples of a source in another container. The
+ * WAV file is then processed as any other: decoded, judged, hashed, and encoded. */
 #ifndef SPSH_PACK_WRAPPED_WAV_H
 #define SPSH_PACK_WRAPPED_WAV_H
 
