@@ -302,7 +302,7 @@ static spsh_status show_all(spsh_audit *audit, spsh_error *err)
     return rc;
 }
 
-/* ---- the whole ---- */
+/* ---- the run ---- */
 
 static spsh_status take_options(run *r, const spsh_audit_options *options, spsh_error *err)
 {

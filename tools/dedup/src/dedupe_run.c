@@ -401,7 +401,7 @@ static spsh_status write_files(const run *r, spsh_error *err)
     return rc;
 }
 
-/* ---- the whole ---- */
+/* ---- the run ---- */
 
 static spsh_status check_options(const spsh_dedup_sources *sources, spsh_dedupe_options *o,
                                  spsh_error *err)

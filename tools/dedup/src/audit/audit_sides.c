@@ -183,7 +183,7 @@ static void make_title(const spsh__audit_split *split, spsh__leak_split *facts)
              (const char *)corpus.data, fit(name, half), (const char *)name.data);
 }
 
-/* ---- places ---- */
+/* ---- indices of splits ---- */
 
 static int compare_splits(const void *left, const void *right)
 {

@@ -47,7 +47,7 @@ typedef struct place_range {
 typedef struct group_finder {
     spsh__exact_search *search;
     spsh__sort128 *sort;
-    uint64_t *members; /* ordinals of one place */
+    uint64_t *members; /* ordinals of the utterances at one place */
     size_t member_count, member_capacity;
     spsh__exact_row last; /* row of the previous record; valid for last_ordinal */
     uint64_t last_ordinal;

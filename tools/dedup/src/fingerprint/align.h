@@ -23,14 +23,14 @@
 typedef struct spsh__align_limits {
     uint32_t version;
     double bit_worth;    /* bit error rate at which a frame is neutral evidence */
-    double gap_cost;     /* wrong bits in excess that end a run: about 2 s of other sound */
+    double gap_cost;     /* excess of wrong bits that ends a run: about 2 s of other sound */
     double ber_max[3];   /* maximum bit error rate of a match from active_min_s, 1.5 s, and 2.5 s
                             on */
-    double active_min_s; /* less active speech is never a match */
+    double active_min_s; /* minimum active speech of a match */
     double tiny_s;       /* ncc_tiny and white_tiny apply below this */
     double short_s;      /* ncc_short and white_short apply below this */
     double probable_s;   /* minimum for probable_copy */
-    double long_s;       /* from here on, bits have more weight */
+    double long_s;       /* ber_long and envelope_long apply from here on */
     double words_min_hz; /* minimum distinct words per second: fewer are a tone or a hum */
     double tonality_max;
     double ncc_sure;      /* sufficient by itself */
@@ -50,10 +50,10 @@ typedef struct spsh__align_limits {
     double speed_max_ppm; /* maximum drift to try if the waveforms do not agree */
     double ber_probable;  /* maximum for probable_copy, with envelope_probable */
     double envelope_probable;
-    double ber_long; /* the same from long_s on */
+    double ber_long; /* maximum for probable_copy from long_s on, with envelope_long */
     double envelope_long;
     double spread_max_ms;     /* maximum spread of block lags for same_performance */
-    double share_performance; /* minimum share of good blocks */
+    double share_performance; /* minimum share of good blocks for same_performance */
     double slope_max_ppm;     /* maximum drift between two microphones on one clock */
     uint32_t blocks_performance;
     double envelope_performance;

@@ -38,11 +38,11 @@ enum {
     LEVEL_ZERO = 25 * LOG_STEPS,
     LEVEL_SHIFT = 8,
     LEVEL_MAX = 127,
-    BLOCK = 64,      /* frames */
-    BLOCKS_NEAR = 8, /* on either side of a block */
+    BLOCK = 64,      /* frames per block */
+    BLOCKS_NEAR = 8, /* blocks on each side that decide on a block's frames */
     BLOCKS_KEPT = 2 * BLOCKS_NEAR + 2,
     WIDE_AHEAD = 4, /* print frame with the same middle as wide frame u: u + 4 */
-    WIDE_KEPT = 32, /* wide frames, a power of two */
+    WIDE_KEPT = 32, /* number of wide frames in memory, a power of two */
     PEAK_REACH = 3,
     KEY_REACH = 20,
     KEY_MIDDLE = 10,

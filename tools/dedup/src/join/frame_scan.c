@@ -32,8 +32,8 @@ enum {
     BESIDE_STEP = 3,
     BESIDE_LAST = 45,
     BESIDE_MIN = 4,    /* minimum number of compared neighbors */
-    BESIDE_WRONG = 25, /* maximum mean of different half bits, of 64 per word: 0.39 */
-    BESIDE_SLACK = 60, /* stop at this many half bits beyond 26 per neighbor */
+    BESIDE_WRONG = 25, /* maximum mean of half bits per neighbor: 25 of 64, or 0.39 */
+    BESIDE_SLACK = 60, /* half bits beyond 26 per neighbor at which to stop */
     BESIDE_CHANCE = 26,
     NEAR = 2,
     APART = 6,
@@ -75,12 +75,12 @@ struct spsh__frame_scan {
     const spsh__frequent_words *left_out;
     size_t *starts; /* first entry per bucket, plus the end */
     entry *entries;
-    kept_frame *kept; /* frame_count */
+    kept_frame *kept; /* frame_count elements */
 };
 
 struct spsh__frame_finder {
     const spsh__frame_scan *scan;
-    spsh__u128 *hits; /* print and offset, which has a bias; t */
+    spsh__u128 *hits; /* high: print, offset + BIAS; low: t */
     spsh__u128 *scratch;
     size_t hit_count, hit_capacity;
     spsh__candidate *found;
@@ -210,7 +210,7 @@ void spsh__frame_finder_free(spsh__frame_finder *finder)
     free(finder);
 }
 
-/* Number of compared neighbors, and twice their number of different bits. */
+/* Number of compared neighbors, and half bits: twice the number of their different bits. */
 typedef struct agreement {
     uint32_t count;
     uint32_t wrong;

@@ -109,7 +109,7 @@ static spsh_status find_row(worker *w, uint64_t number, const spsh__set_print *p
     return rc;
 }
 
-/* ---- both ---- */
+/* ---- both sides ---- */
 
 static spsh_status take_utterance(void *argument, uint64_t ordinal, spsh_error *err)
 {

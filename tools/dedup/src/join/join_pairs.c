@@ -28,7 +28,7 @@ struct spsh__join_pairs {
     spsh_status failure; /* first failure of the sink, until it can be returned */
     spsh_error *err;
 
-    uint64_t rest; /* current key */
+    uint64_t rest; /* bits of the current key */
     bool has_key;
     bool is_crowded;
     spsh__join_probe waiting[CROWD];
@@ -36,13 +36,13 @@ struct spsh__join_pairs {
     spsh__join_probe *tests;
     size_t test_count;
 
-    /* crowded */
+    /* used only for a crowded key */
     spsh__join_probe pending; /* best probe of the current print */
     bool has_pending;
     spsh__join_probe heads[FEW];
     size_t head_count;
     spsh__join_probe tail[FEW];
-    uint64_t taken; /* number of prints */
+    uint64_t taken; /* number of prints of the current key */
 
     spsh__u128 hits[HITS];
     size_t hit_count;

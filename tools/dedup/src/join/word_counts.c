@@ -44,8 +44,8 @@ const uint16_t spsh__scan_ways[SPSH__SCAN_WAYS] = {
 
 struct spsh__word_counts {
     uint64_t frame_count; /* frames of the first pass */
-    uint32_t *buckets;    /* entries; when narrowed: the number of its row from 1, or 0 */
-    uint32_t *rows;       /* RESTS each; NULL: not narrowed */
+    uint32_t *buckets;    /* entries; if narrowed: number of the bucket's row, from 1, or 0 */
+    uint32_t *rows;       /* RESTS counts per row; NULL: not narrowed */
 };
 
 spsh_status spsh__word_counts_new(spsh__word_counts **ret_counts, spsh_error *err)

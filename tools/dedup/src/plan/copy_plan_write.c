@@ -451,7 +451,7 @@ static spsh_status write_end(plan_writer *w, uint8_t ret_hash[16], spsh_error *e
     return spsh_file_writer_write(w->file, line, (size_t)length, err);
 }
 
-/* ---- the whole ---- */
+/* ---- the whole plan ---- */
 
 static spsh_status prepare(plan_writer *w, spsh_error *err)
 {

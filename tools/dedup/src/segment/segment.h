@@ -123,7 +123,7 @@ typedef struct spsh__segment spsh__segment;
 spsh_status spsh__segment_open(const spsh_dataset *dataset, const spsh_shard_seal *seal,
                                const spsh_io *io, spsh__segment **ret_segment, spsh_error *err);
 void spsh__segment_close(spsh__segment *segment);
-/* Numbers of elements. */
+/* Number of elements of each kind. */
 typedef struct spsh__segment_counts {
     uint64_t rows, prints, frames, keys, chunks;
 } spsh__segment_counts;
@@ -132,7 +132,7 @@ const spsh__segment_counts *spsh__segment_counts_get(const spsh__segment *segmen
 spsh_status spsh__segment_flag_count(const spsh__segment *segment, uint32_t flag,
                                      uint64_t *ret_count, spsh_error *err);
 uint64_t spsh__segment_file_bytes(const spsh__segment *segment);
-/* Equal hashes mean equal files. */
+/* Get the root hash of the file. Equal hashes mean equal files. */
 void spsh__segment_root_hash(const spsh__segment *segment, uint8_t ret_hash[16]);
 
 /* Any thread may call the functions below. Pages are verified at their first use. SPSH_E_CORRUPT

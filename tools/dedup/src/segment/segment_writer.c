@@ -237,7 +237,7 @@ static spsh__segment_column counted_by(spsh__segment_column number)
 spsh_status spsh__segment_writer_append(spsh__segment_writer *writer,
                                         const spsh__segment_writer *part, spsh_error *err)
 {
-    uint64_t counts[SPSH__SEGMENT_COLUMN_COUNT]; /* before */
+    uint64_t counts[SPSH__SEGMENT_COLUMN_COUNT]; /* elements in writer before the append */
     for (unsigned i = 0; i < SPSH__SEGMENT_COLUMN_COUNT; i++)
         counts[i] = count_of(writer, (spsh__segment_column)i);
     for (unsigned i = 0; i < SPSH__SEGMENT_COLUMN_COUNT; i++) {

@@ -12,7 +12,7 @@
 enum { LOCKS = 64 };
 
 struct spsh__hit_table {
-    spsh__hit *hits;  /* [things][room] */
+    spsh__hit *hits;  /* `room` hits per thing */
     uint32_t *splits; /* split of each hit */
     uint64_t *counts; /* number of hits per thing, kept or not */
     uint32_t *kept;

@@ -218,8 +218,8 @@ typedef struct spsh_pack_kind {
  * @param ret_report  free with spsh_pack_report_free
  * @return SPSH_OK, also with has_too_many_rejects or is_withheld; SPSH_E_INVALID_ARG: options, or a
  *         corpus that fits two layouts; _NOT_FOUND: a corpus is missing, fits no layout, or has
- *         nothing to pack; _UNKNOWN_NAME: no row is in split_filter; _EXISTS: output holds something
- *         else or a pack with other options, or another pack uses it; _TRUNCATED: an archive or a
+ *         nothing to pack; _UNKNOWN_NAME: no row is in split_filter; _EXISTS: output holds another
+ *         thing or a pack with other options, or another pack uses it; _TRUNCATED: an archive or a
  *         manifest is damaged (pack the rest with SPSH_PACK_REJECTS_ALL); _CANCELED; _NO_MEMORY;
  *         _NO_SPACE; _IO; or any error of reading the corpora's tables
  */

@@ -25,7 +25,7 @@ static bool push(spsh__origins *origins, spsh__origin origin)
     return true;
 }
 
-/* The folders of a path: "a/b" of "a/b/c.wav". */
+/* Return the folders of a path: "a/b" for "a/b/c.wav". */
 static spsh_bytes folders_of(spsh_bytes path)
 {
     const uint8_t *slash = path.size_bytes == 0 ? NULL : memrchr(path.data, '/', path.size_bytes);

@@ -430,8 +430,8 @@ static void choose_key(const spsh_pack_options *options, spsh__prepared *prepare
         spsh__pack_hash128(payload_of(prepared), prepared->key);
 }
 
-/* Return the stored name of the item. The name does not depend on the archive or folder that
- * contained the file. Strings of a plan item are NUL-terminated. */
+/* Return the stored name of the item. It is the same for a file in a folder and in an archive.
+ * Strings of a plan item are NUL-terminated. */
 static const char *name_of(const spsh_ingest_item *item)
 {
     return (const char *)item->source.data;

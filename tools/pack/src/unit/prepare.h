@@ -26,11 +26,11 @@ typedef struct spsh__prepared {
     bool no_end_flag; /* SPSH_DECODE_NO_END_FLAG */
     bool kept_as_is;
     uint8_t *file;    /* source_bytes bytes */
-    uint8_t *wrapped; /* the same audio as a WAV file; NULL: file is of a codec that is read */
+    uint8_t *wrapped; /* audio of file as a WAV file; NULL: the codec of file is supported */
     size_t wrapped_bytes;
-    bool is_expanded;        /* wrapped comes from a codec that compresses: never stored as it is */
-    bool is_lossy;           /* it comes from a lossy codec */
-    uint8_t source_hash[16]; /* XXH3-128 of file; set if wrapped is */
+    bool is_expanded;        /* file is compressed, so wrapped is never stored unchanged */
+    bool is_lossy;           /* file has a lossy codec; set with wrapped */
+    uint8_t source_hash[16]; /* XXH3-128 of file; set if wrapped is set */
     uint8_t *encoded;
     spsh_seek_point *seek_points;
 } spsh__prepared;
