@@ -252,7 +252,7 @@ typedef enum spsh_dedupe_keep {
     SPSH_KEEP_LONGEST,
 } spsh_dedupe_keep;
 
-/** The rule for a recording that lies inside another one. */
+/** The rule for a recording that is part of another one. */
 typedef enum spsh_dedupe_contained {
     SPSH_CONTAINED_TAG,       /* both stay; the plan names them */
     SPSH_CONTAINED_KEEP_LONG, /* the part is dropped */
@@ -367,7 +367,7 @@ typedef struct spsh_boilerplate {
 } spsh_boilerplate;
 
 /**
- * Find copies in the sources and write a plan of what to drop. The datasets do not change, except
+ * Find copies in the sources and write a plan that drops copies. The datasets do not change, except
  * that missing fingerprints are made. The plan names datasets by the sources' paths: absolute paths
  * let it be applied from anywhere. The result does not depend on threads, memory, or parts.
  *
@@ -474,7 +474,7 @@ SPSH_API SPSH_NODISCARD spsh_status spsh_copy_plan_revert(const char *plan_path,
     X(SOURCE, "source", "the same source")                                                         \
     X(SPEAKER, "speaker", "the same speaker")
 
-/** A kind of leak: what a test utterance shares with train. */
+/** A kind of leak: the data that a test utterance shares with train. */
 typedef enum spsh_leak {
 #define SPSH_X(name_, text_, meaning_) SPSH_LEAK_##name_,
     SPSH_LEAK_MAP(SPSH_X)

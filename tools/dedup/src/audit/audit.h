@@ -1,4 +1,4 @@
-/* audit.h: turn matches into leaks: what each test utterance shares with each train split.
+/* audit.h: turn matches into leaks: the data that test utterances share with each train split.
  *
  *     spsh__audit_open(&roster, &audit, err);
  *     spsh__copies_find(set, &options, spsh__audit_sink(audit), &facts, err);

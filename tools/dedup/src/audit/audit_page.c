@@ -1,4 +1,4 @@
-/* audit_page.c: the page of an audit: what a model may know about the test side from training.
+/* audit_page.c: the page of an audit. It shows the test data that a model may know from training.
  *
  * All rates are shares of the test side. Each kind has a matrix with train splits as rows and test
  * splits as columns. The last row is for all of train. An utterance that several splits touch

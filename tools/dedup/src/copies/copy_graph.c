@@ -35,7 +35,7 @@ static void rank_node(const spsh__policy *policy, spsh__copy_node *n)
         n->rank[SPSH__CRITERION_LONGEST] = UINT64_MAX - (uint64_t)(q->sound_seconds * 1e6);
     if (policy->keep != SPSH_KEEP_FIRST) {
         /* Ranks are in steps because the measurements are not exact. The bit rate of a lossless
-         * codec says nothing about quality. */
+         * codec does not indicate quality. */
         n->rank[SPSH__CRITERION_LOSSLESS] = !q->is_lossless;
         n->rank[SPSH__CRITERION_BANDWIDTH] = UINT64_MAX - q->bandwidth_hz / 500;
         n->rank[SPSH__CRITERION_BIT_RATE] = q->is_lossless ? 0 : UINT64_MAX - q->payload_bps / 1000;

@@ -56,7 +56,7 @@ typedef struct spsh__exact_row {
     uint64_t source; /* ordinal of the utterance that stores the chunks and prints: itself, or the
                         primary of an alias */
     spsh_side side;
-    spsh__segment_row row; /* flags are those of source, plus SPSH__ROW_ALIAS for an alias */
+    spsh__segment_row row; /* row.flags: flags of source, plus SPSH__ROW_ALIAS for an alias */
     /* location of the audio */
     size_t dataset;
     uint32_t payload_shard, payload_record;

@@ -33,7 +33,7 @@ typedef struct spsh__align_limits {
     double long_s;       /* ber_long and envelope_long apply from here on */
     double words_min_hz; /* minimum distinct words per second: fewer are a tone or a hum */
     double tonality_max;
-    double ncc_sure;      /* sufficient by itself */
+    double ncc_sure;      /* sufficient whatever the bit error rate */
     double ncc_with_bits; /* sufficient with ber_sure */
     double ber_sure;
     double ncc_tiny;

@@ -9,7 +9,7 @@
  * Windows of one group may overlap. At 8 kHz and above, windows of different groups never overlap,
  * because they start more than 2,048 samples apart. Below 8 kHz there is one group.
  *
- * The result is stored, so each operation is rounded by itself, as in fingerprint.c.
+ * The result is stored, so each operation is rounded separately, as in fingerprint.c.
  */
 #include "bandwidth.h"
 

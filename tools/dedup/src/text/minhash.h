@@ -3,8 +3,8 @@
  *
  * This is one-permutation hashing in four rounds. The hash of a gram selects one of 32 bins, and
  * the smallest hash in a bin is its value. An empty bin copies the value of another bin, chosen by
- * its own index, so equal sets copy alike (Shrivastava's optimal densification). Four rounds of 32
- * bins leave fewer empty bins than one round of 128, which is faster for texts as short as
+ * its own index, so equal sets copy equal values (Shrivastava's optimal densification). Four rounds
+ * of 32 bins leave fewer empty bins than one round of 128, which is faster for texts as short as
  * sentences.
  */
 #ifndef SPSH_DEDUP_MINHASH_H

@@ -1,7 +1,7 @@
 /* origins.h: find the folders from which utterances with equal ids come.
  *
  * Two releases of one corpus under one root have most ids in common, so every second utterance is a
- * duplicate. One line that names the two folders says more than a thousand rejects. Items come
+ * duplicate. One line that names the two folders is more useful than many rejects. Items come
  * folder by folder, so only the start of each folder is stored, not the items.
  */
 #ifndef SPSH_PACK_ORIGINS_H

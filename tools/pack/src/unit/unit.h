@@ -1,8 +1,8 @@
 /* unit.h: pack one unit of the plan into shards.
  *
  * After each sealed shard a journal `unit-<u>.<n>` describes the shard, and records the counts, the
- * next job, and the stored audio. `unit-<u>.<n>.rejects` holds the reject lines since the journal
- * before. The journal that says `last 1` is the unit's commit record. The merge reads only the
+ * next job, and the stored audio. `unit-<u>.<n>.rejects` holds the reject lines since the previous
+ * journal. The journal with the line `last 1` is the unit's commit record. The merge reads only the
  * journals. A run that finds journals resumes after the last one.
  */
 #ifndef SPSH_PACK_UNIT_H
