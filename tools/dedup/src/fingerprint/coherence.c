@@ -2,7 +2,7 @@
  * transform.
  *
  * One complex transform processes both signals, a as its real part and b as its imaginary part. a's
- * block is shorter by twice the maximum lag, so nothing wraps around. Because spectra are added, any
+ * block is shorter by twice the maximum lag, so nothing wraps around. Spectra are added, so any
  * length is possible, and the sums are the long-term spectra that whitening needs.
  *
  * Lags are fractional: at 8 kHz, rounding a lag to a whole sample costs up to 0.1 of correlation.

@@ -199,7 +199,7 @@ void spsh__resample8k_reset(spsh__resample8k *resampler)
     resampler->received = 0;
     resampler->base = 0;
     resampler->phase = 0;
-    /* Start with zeros before the first sample. history_start and base count from the first zero. */
+    /* Put zeros before the first sample. history_start and base count from the first zero. */
     resampler->history_start = 0;
     resampler->history_count = resampler->half;
     memset(resampler->history, 0, resampler->half * sizeof(*resampler->history));

@@ -2,8 +2,8 @@
  *
  * After each sealed shard a journal `unit-<u>.<n>` describes the shard, and records the counts, the
  * next job, and the stored audio. `unit-<u>.<n>.rejects` holds the reject lines since the previous
- * journal. The journal with the line `last 1` is the unit's commit record. The merge reads only the
- * journals. A run that finds journals resumes after the last one.
+ * journal. The journal whose state has the flag `last` is the unit's commit record. The merge reads
+ * only the journals. A run that finds journals resumes after the last one.
  */
 #ifndef SPSH_PACK_UNIT_H
 #define SPSH_PACK_UNIT_H
