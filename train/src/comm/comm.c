@@ -15,7 +15,7 @@
 /* Broadcasts go in pieces: MPI counts bytes in an int. */
 #define BROADCAST_BYTES ((size_t)64 << 20)
 
-/* Those have no MPI for it. */
+/* Return true if the launcher does not set up MPI. */
 static bool has_no_mpi(const char *launcher)
 {
     return strcmp(launcher, "torchrun") == 0 || strcmp(launcher, "environment") == 0;
@@ -140,7 +140,8 @@ spsh_status spsh__comm_receive(spsh__comm *c, uint32_t from, uint32_t tag, void 
     return rc != SPSH_OK ? rc : c->ops->wait_fn(c, handle, c->deadline_ms, err);
 }
 
-/* Waits for all, even after a failure of one, whose error is kept: their memory must be free. */
+/* Wait for all handles, even after a failure, so that their memory is free. Keep the first
+ * error. */
 static spsh_status wait_all(spsh__comm *c, const spsh__comm_handle *handles, size_t count,
                             spsh_error *err)
 {
@@ -224,7 +225,7 @@ spsh_status spsh__comm_all_reduce(spsh__comm *c, spsh__comm_type type, spsh__com
     memcpy(rows + c->rank * row_bytes, values, row_bytes);
     rc = exchange_rows(c, rows, row_bytes, handles, err);
     if (rc != SPSH_OK) {
-        spsh__comm_fail(c); /* nothing is moved there any more, but: */
+        spsh__comm_fail(c); /* no message moves now, unless the carrier lingers */
         rows = spsh__comm_lingers(c) ? NULL : rows;
         goto out;
     }
@@ -257,9 +258,9 @@ spsh_status spsh__comm_broadcast(spsh__comm *c, void *bytes, size_t size_bytes, 
     return rc;
 }
 
-/* ---- the roll ---- */
+/* ---- status poll of all ranks ---- */
 
-#define ROLL_MS 2000u /* for others, whose time is over as well, to say so */
+#define ROLL_MS 2000u /* time for ranks whose own waits have just timed out to answer */
 
 bool spsh__comm_can_await(const spsh__comm *c)
 {
@@ -271,7 +272,7 @@ bool spsh__comm_await(spsh__comm *c, spsh__comm_handle handle, uint32_t deadline
     return c->ops->await_fn == NULL || c->ops->await_fn(c, handle, deadline_ms);
 }
 
-/* Handles of receives by rank, then of sends. */
+/* Post the receives and the sends. Handles: receives by rank, then sends by rank. */
 static void post_roll(spsh__comm *c, const uint64_t *own, uint64_t *counts,
                       spsh__comm_handle *handles)
 {

@@ -54,7 +54,7 @@ typedef struct mpi_state {
     pthread_t thread;
     bool has_lock, has_work, has_thread, has_world;
     bool stops;
-    bool is_woken;                 /* wait_any is to return */
+    bool is_woken;                 /* request: wait_any returns early */
     uint32_t capacity, open_count; /* open: not done */
     message *messages;
     MPI_Request *requests; /* one per message; MPI_REQUEST_NULL if not in flight */
@@ -108,7 +108,7 @@ static void *move_messages(void *user)
     return NULL;
 }
 
-/* The table twice as large. Locked. */
+/* Double the size of the table. Call with the lock held. */
 static bool grow(spsh__comm *c, mpi_state *s)
 {
     const spsh_allocator *a = &c->allocator;
@@ -127,7 +127,7 @@ static bool grow(spsh__comm *c, mpi_state *s)
     return true;
 }
 
-/* Locked. */
+/* Call with the lock held. */
 static message *free_message(spsh__comm *c, mpi_state *s)
 {
     for (uint32_t i = 0; i < s->capacity; i++)
@@ -137,7 +137,7 @@ static message *free_message(spsh__comm *c, mpi_state *s)
     return grow(c, s) ? &s->messages[number] : NULL;
 }
 
-/* outgoing or incoming, the other is NULL. */
+/* Exactly one of outgoing and incoming is not NULL. */
 typedef struct post {
     uint32_t peer, tag;
     const void *outgoing;
@@ -145,7 +145,7 @@ typedef struct post {
     size_t size_bytes;
 } post;
 
-/* Locked. */
+/* Call with the lock held. */
 static spsh_status start(spsh__comm *c, const post *p, spsh__comm_handle *ret, spsh_error *err)
 {
     mpi_state *s = c->state;
@@ -155,7 +155,7 @@ static spsh_status start(spsh__comm *c, const post *p, spsh__comm_handle *ret, s
         return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "%u messages", s->capacity);
     const uint32_t number = (uint32_t)(m - s->messages);
     if (spsh__comm_has_failed(c))
-        s->requests[number] = MPI_REQUEST_NULL; /* MPI would move others as well */
+        s->requests[number] = MPI_REQUEST_NULL; /* a call of MPI would also move other messages */
     else if (p->outgoing != NULL)
         result = MPI_Isend(p->outgoing, (int)p->size_bytes, MPI_BYTE, (int)p->peer, (int)p->tag,
                            s->world, &s->requests[number]);
@@ -211,7 +211,7 @@ static spsh_status mpi_receive(spsh__comm *c, uint32_t from, uint32_t tag, void 
     return post_message(c, &p, ret_handle, err);
 }
 
-/* NULL: of a message that was waited for. Locked. */
+/* Return the message of a handle. NULL: it was already waited for. Call with the lock held. */
 static message *message_of(mpi_state *s, spsh__comm_handle handle)
 {
     uint32_t number = (uint32_t)handle - 1;
@@ -249,7 +249,7 @@ static spsh_status finish(spsh__comm *c, message *m, spsh_error *err)
     return SPSH_OK;
 }
 
-/* Locked at the end, not at the beginning. NULL: it was waited for before. */
+/* Take the lock, and return with it held. NULL: the message was already waited for. */
 static message *await_locked(spsh__comm *c, spsh__comm_handle handle, uint32_t deadline_ms)
 {
     mpi_state *s = c->state;

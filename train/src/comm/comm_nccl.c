@@ -25,8 +25,8 @@ struct spsh__collectives {
     void *stream;
     void *behind, *done; /* events: position of the backend's stream; end of the started
                             collectives */
-    const char *what;    /* the last that was started */
-    uint64_t started;    /* collectives; of all ranks alike */
+    const char *what;    /* last collective that was started */
+    uint64_t started;    /* number of started collectives; same on all ranks */
     bool is_under_way, has_failed;
 };
 
@@ -40,7 +40,7 @@ static void give_up(spsh__collectives *c)
     spsh__comm_fail(c->comm);
 }
 
-/* "rank 2 is", "rank 1, 2 is", "no rank is": all have started as many collectives. */
+/* Write "rank 2 is" or "rank 1, 2 is", or "no rank is" if all ranks have started the collective. */
 static void name_missing(const spsh__collectives *c, char *text, size_t capacity)
 {
     char ranks[64] = "";
@@ -136,7 +136,7 @@ spsh_status spsh__collectives_wait(spsh__collectives *c, spsh_error *err)
         spsh_status rc = spsh_cuda_event_query(c->backend->cuda, c->done, &why);
         if (rc == SPSH_OK)
             break;
-        if (rc == SPSH_E_TIMEOUT) { /* not there yet: does NCCL know why? */
+        if (rc == SPSH_E_TIMEOUT) { /* not done yet: ask NCCL for a failure */
             const spsh_status state = c->nccl->state_fn(c->state, &why);
             const bool is_late = spsh__now_ns() - begin_ns >= c->comm->deadline_ms * NS_A_MS;
             if ((state == SPSH_OK || state == SPSH_E_TIMEOUT) && !is_late) {
@@ -202,7 +202,7 @@ static spsh_status join_others(spsh__collectives *c, spsh_error *err)
 {
     spsh__nccl_plan plan = {
         .device = c->backend->device, .rank = c->comm->rank, .world_size = c->comm->world_size};
-    uint8_t message[1 + sizeof(plan.id)] = {0}; /* whether there is an id, and which */
+    uint8_t message[1 + sizeof(plan.id)] = {0}; /* 1 if there is an ID, and the ID */
     spsh_error why = SPSH_ERROR_INIT;
     spsh_status rc = SPSH_OK;
     if (plan.rank == 0) {

@@ -175,7 +175,7 @@ static bool task_done(spsh__comm *c, spsh__comm_handle handle)
 }
 
 typedef struct waited {
-    const task_comm *task; /* its table may move */
+    const task_comm *task; /* task, not message: the task's table may move */
     spsh__comm_handle handle;
 } waited;
 

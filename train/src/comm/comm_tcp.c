@@ -36,11 +36,11 @@ enum {
     UNEXPECTED_MAX = 1024,
     MESSAGES_FIRST = 64,
     READ_BYTES = 1 << 20,  /* maximum bytes per recv call */
-    READS_A_TURN = 8,      /* ... calls, before the next connection has its turn */
+    READS_A_TURN = 8,      /* recv calls per connection and pass */
     END_PAUSE_MS = 300,    /* after a failure: lets other ranks with a timeout report it, too */
     CLOSE_MS_MIN = 600000, /* minimum time that close waits for the other ranks to finish */
 };
-#define MESSAGE_MAGIC 0x53505300u /* and a kind */
+#define MESSAGE_MAGIC 0x53505300u /* XORed with the frame kind */
 
 typedef enum frame_kind { EAGER = 1, ASK = 2, GO = 3, DATA = 4, BYE = 5 } frame_kind;
 
@@ -59,7 +59,7 @@ typedef struct message {
     uint8_t *incoming;
     const uint8_t *outgoing;
     size_t size_bytes, sent_size_bytes; /* expected; announced by the sender */
-    uint64_t id;                        /* receive: the sender's */
+    uint64_t id;                        /* receive: ID from the sender */
     uint64_t order;                     /* sequence number of posting */
 } message;
 
@@ -72,7 +72,7 @@ typedef struct frame { /* an outgoing frame */
     struct frame *next;
     uint8_t head[FRAME_BYTES];
     const uint8_t *payload;
-    size_t payload_bytes, at; /* at: of both together */
+    size_t payload_bytes, at; /* at: sent bytes of head and payload */
     spsh__comm_handle handle; /* done when it is sent; 0: none */
 } frame;
 
@@ -102,7 +102,7 @@ typedef struct tcp_state {
     pthread_cond_t news;
     pthread_t thread;
     bool has_lock, has_thread, stops;
-    bool is_woken; /* wait_any is to return */
+    bool is_woken; /* request: wait_any returns early */
     int wake;
     uint32_t capacity;
     uint64_t posted;
@@ -115,10 +115,10 @@ static void wake_up(tcp_state *s)
 {
     const uint64_t one = 1;
     const ssize_t written = write(s->wake, &one, sizeof(one));
-    (void)written; /* it is only ever full of other ones */
+    (void)written; /* a write fails only if a wake-up is already pending */
 }
 
-/* ---- all below: locked ---- */
+/* ---- all functions below: call with the lock held ---- */
 
 /* Mark the connection as ended: the peer closed it, or sent malformed data. */
 static void cut_off(tcp_state *s, peer *p)
@@ -152,10 +152,10 @@ static void finish(tcp_state *s, spsh__comm_handle handle)
     (void)pthread_cond_broadcast(&s->news);
 }
 
-/* ---- out ---- */
+/* ---- sending ---- */
 
-/* payload: NULL for a frame without one. handle: done when the frame is sent. False: out of memory.
- */
+/* Queue a frame. payload: NULL if there is none. handle: done once the frame is sent. Return false
+ * if out of memory. */
 static bool put_frame(spsh__comm *c, peer *p, const head *what, const uint8_t *payload,
                       spsh__comm_handle handle)
 {
@@ -183,7 +183,7 @@ static void drop_frame(spsh__comm *c, peer *p)
     spsh__free(&c->allocator, f);
 }
 
-/* As much as the connection takes. */
+/* Send as much as the connection accepts. */
 static void flush(spsh__comm *c, peer *p)
 {
     tcp_state *s = c->state;
@@ -195,7 +195,7 @@ static void flush(spsh__comm *c, peer *p)
             {f->head + head_at, FRAME_BYTES - head_at     },
             {NULL,              f->payload_bytes - body_at},
         };
-        if (f->payload != NULL) /* sendmsg does not write there */
+        if (f->payload != NULL) /* drops const: sendmsg does not write to the payload */
             memcpy(&parts[1].iov_base, &(const uint8_t *){f->payload + body_at}, sizeof(void *));
         const struct msghdr all = {.msg_iov = parts, .msg_iovlen = f->payload != NULL ? 2 : 1};
         const ssize_t sent = sendmsg(p->socket, &all, MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -217,9 +217,9 @@ static void flush(spsh__comm *c, peer *p)
     }
 }
 
-/* ---- in ---- */
+/* ---- receiving ---- */
 
-/* The first that was posted for it. */
+/* Return the receive for this sender and tag that was posted first. NULL: there is none. */
 static message *receiver_of(const tcp_state *s, uint32_t from, uint32_t tag)
 {
     message *found = NULL;
@@ -232,7 +232,8 @@ static message *receiver_of(const tcp_state *s, uint32_t from, uint32_t tag)
     return found;
 }
 
-/* Give m the message of a head. bytes: the payload of an EAGER. False: out of memory. */
+/* Match receive m with the message of a head. bytes: payload of an EAGER. Return false if out of
+ * memory. */
 static bool deliver(spsh__comm *c, message *m, const head *what, const uint8_t *bytes)
 {
     tcp_state *s = c->state;
@@ -250,7 +251,7 @@ static bool deliver(spsh__comm *c, message *m, const head *what, const uint8_t *
     return true;
 }
 
-/* An EAGER or an ASK has come. False: out of memory. */
+/* Handle an EAGER or an ASK. Return false if out of memory. */
 static bool take_new(spsh__comm *c, peer *p)
 {
     tcp_state *s = c->state;
@@ -269,7 +270,7 @@ static bool take_new(spsh__comm *c, peer *p)
     return true;
 }
 
-/* The first message that was kept for m, if there is one. False: out of memory. */
+/* Match m with the first kept message for it, if there is one. Return false if out of memory. */
 static bool take_kept(spsh__comm *c, message *m)
 {
     const tcp_state *s = c->state;
@@ -316,8 +317,8 @@ static bool begin_data(const tcp_state *s, peer *p)
     return false;
 }
 
-/* Called when a head is complete: chooses where its payload goes. Returns false if it is not a
- * valid frame or nothing was requested that it answers. */
+/* Choose the destination of the payload, once the head is complete. Return false if the frame is
+ * not valid, or answers no request. */
 static bool begin_frame(const tcp_state *s, peer *p)
 {
     p->what = (head){spsh__load_u32le(p->head) ^ MESSAGE_MAGIC, spsh__load_u32le(p->head + 4),
@@ -334,7 +335,7 @@ static bool begin_frame(const tcp_state *s, peer *p)
     return p->what.size_bytes <= EAGER_BYTES;
 }
 
-/* The whole frame has come. False: as above, or out of memory. */
+/* Handle a complete frame. Return false if the frame is not valid, or if out of memory. */
 static bool end_frame(spsh__comm *c, peer *p)
 {
     tcp_state *s = c->state;
@@ -380,7 +381,7 @@ static void hear(spsh__comm *c, peer *p)
     }
 }
 
-/* ---- the thread ---- */
+/* ---- thread ---- */
 
 static void choose_polls(const spsh__comm *c)
 {
@@ -510,7 +511,8 @@ static bool tcp_done(spsh__comm *c, spsh__comm_handle handle)
     return is_done;
 }
 
-/* Locked. Return the result of a wait for m: it is done, late, or its rank has disconnected. */
+/* Return the result of a wait for m: it is done, late, or its rank has disconnected. Call with the
+ * lock held. */
 static spsh_status judge(spsh__comm *c, message *m, uint64_t begin_ns, spsh_error *err)
 {
     tcp_state *s = c->state;
@@ -527,7 +529,7 @@ static spsh_status judge(spsh__comm *c, message *m, uint64_t begin_ns, spsh_erro
     return spsh__comm_fail_late(m->peer, m->tag, m->size_bytes, m->is_send, begin_ns, err);
 }
 
-/* Locked. */
+/* Call with the lock held. */
 static bool is_over(const tcp_state *s, spsh__comm_handle handle)
 {
     const message *m = message_of(s, handle);
@@ -567,7 +569,7 @@ static spsh_status tcp_wait(spsh__comm *c, spsh__comm_handle handle, uint32_t de
     return rc;
 }
 
-/* Locked. */
+/* Call with the lock held. */
 static uint32_t find_any(const tcp_state *s, const spsh__comm_handle *handles, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {

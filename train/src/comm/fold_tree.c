@@ -19,7 +19,7 @@ typedef struct play {
     uint32_t *numbers; /* per position: index of its piece */
     uint32_t *adds;    /* per position: number of additions so far */
     uint32_t *slots;   /* per position: slot of its sum */
-    bool *is_used;     /* per slot */
+    bool *is_used;     /* per slot: true if it holds a sum */
     local_add *locals;
     uint32_t local_count;
 } play;

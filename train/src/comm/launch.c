@@ -1,4 +1,4 @@
-/* launch.c: see launch.h. One function a launcher; each says whether its variables are there. */
+/* launch.c: see launch.h. One function per launcher reports whether its variables are set. */
 #include "launch.h"
 
 #include <stdio.h>
@@ -23,7 +23,7 @@ static const char *get(const variables *v, const char *name)
     return text == NULL || *text == '\0' ? NULL : text;
 }
 
-/* A variable that must be a number; not there: *ret stays. */
+/* Read a variable that must be a number. If it is not set, *ret does not change. */
 static spsh_status number(const variables *v, const char *name, uint32_t *ret, spsh_error *err)
 {
     const char *text = get(v, name);
@@ -88,7 +88,7 @@ static spsh_status finish(const char *launcher, spsh__launch *l, spsh_error *err
     return SPSH_OK;
 }
 
-/* name and where it goes, until name is NULL. */
+/* A variable and the field that receives it. A NULL name ends a list. */
 typedef struct wanted {
     const char *name;
     uint32_t *to;
@@ -182,7 +182,8 @@ static spsh_status slurm_local_size(const char *text, uint32_t node, uint32_t *r
     return SPSH_OK;
 }
 
-/* The first of "a[10,20-25]x[1-2],b": every bracket counts for its first number. */
+/* Find the first host of a list such as "a[10,20-25]x[1-2],b": each bracket yields its first
+ * number. */
 static spsh_status slurm_first_host(const char *list, char *host, size_t capacity, spsh_error *err)
 {
     size_t length = 0;
@@ -253,7 +254,7 @@ static spsh_status from_plain(const variables *v, spsh__launch *l, spsh_error *e
         rc = text_of(v, "MASTER_ADDR", l->master, sizeof(l->master), err);
     return rc == SPSH_OK ? from_names(v, "environment", names, l, err) : rc;
 }
-/* Ordered: the first that is there counts. */
+/* In order: the first launcher whose variables are all set counts. */
 static const struct launcher {
     const char *const names[3]; /* all must be there */
     spsh_status (*read_fn)(const variables *v, spsh__launch *l, spsh_error *err);

@@ -42,7 +42,7 @@ enum {
     NONCE_BYTES = 32,
     NONCE_AT = 16, /* offset in the hello */
     ASK_BYTES = MAGIC_BYTES + NONCE_BYTES,
-    CLAIM_BYTES = 64, /* before its proof */
+    CLAIM_BYTES = 64, /* without its proof */
     ANSWER_BYTES = MAGIC_BYTES + SPSH__PROOF_BYTES,
     NOPE_BYTES = 128,
     ENTRY_BYTES = 20,
@@ -50,9 +50,9 @@ enum {
     FILE_BYTES = 4096,
     ADDRESSES_MAX = 16,
     PENDING_MAX = 64,    /* connections without a proof */
-    ACCEPTS_A_TURN = 16, /* before the connections without a proof are read again */
-    HELLO_MS = 5000,     /* from connection to proof, and to connect or send */
-    AGAIN_MS = 100,      /* between two tries */
+    ACCEPTS_A_TURN = 16, /* accepted per pass, before connections without a proof are read again */
+    HELLO_MS = 5000,     /* limit from connection to proof, and per connect or send */
+    AGAIN_MS = 100,      /* pause between two tries */
     VERSION = 2,
 };
 
@@ -78,9 +78,9 @@ typedef struct claim {
     uint64_t number;
 } claim;
 
-/* All that proofs cover, in its order, and the first proof. Bytes only: no padding. */
+/* The bytes that proofs cover, in this order, and the first proof. Byte arrays only: no padding. */
 typedef struct dialog {
-    uint8_t port[4]; /* the listener's */
+    uint8_t port[4]; /* port of the listener */
     uint8_t hello[HELLO_BYTES];
     uint8_t ask[ASK_BYTES];
     uint8_t claim[CLAIM_BYTES + SPSH__PROOF_BYTES];
@@ -91,22 +91,22 @@ typedef struct meeting {
     const spsh__launch *launch;
     const spsh_allocator *allocator;
     int *sockets;
-    char run[RUN_BYTES]; /* its name */
+    char run[RUN_BYTES]; /* name of the run */
     char path[4096];     /* path of the meeting file; empty: none */
     bool is_file_secret; /* the file holds the secret, since the environment does not */
-    bool is_file_place;  /* the file says where rank 0 is */
+    bool is_file_place;  /* the file publishes the address of rank 0 */
     bool has_secret;
     spsh__secret secret;
     char host[256]; /* host of rank 0; empty: not known */
     uint32_t port;
     bool is_local; /* all on one node */
     uint64_t number, end_ns;
-    int listeners[2]; /* own port; rank 0's known one */
+    int listeners[2]; /* this rank's port; known port of rank 0 */
     uint32_t own_port;
     struct sockaddr_in6 *addresses; /* address of each rank */
-    char why[160];                  /* the last whole try failed */
-    bool is_refused;                /* that is why; other reasons tell less */
-    bool is_final;                  /* another try of the same connection would fail, too */
+    char why[160];                  /* reason that the last complete try failed */
+    bool is_refused;                /* why is a rejection; later reasons say less */
+    bool is_final;                  /* another try of this connection would fail, too */
 } meeting;
 
 static bool is_stopped(const meeting *m)
@@ -135,7 +135,7 @@ static void set_up(int socket)
     (void)setsockopt(socket, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
 }
 
-/* port 0: any. -1: errno says why not. */
+/* port 0: any. Return -1 on failure: errno has the reason. */
 static int listen_at(const meeting *m, uint32_t port)
 {
     const int on = 1, off = 0;
@@ -171,7 +171,7 @@ static uint32_t port_at(const void *address)
     return ntohs(port);
 }
 
-/* The own port of a socket. 0: not known. */
+/* Return the local port of a socket. 0: unknown. */
 static uint32_t port_of(int socket)
 {
     struct sockaddr_storage at = {0};
@@ -179,7 +179,7 @@ static uint32_t port_of(int socket)
     return getsockname(socket, (struct sockaddr *)&at, &size) == 0 ? port_at(&at) : 0;
 }
 
-/* Polls often: a signal that asks to stop may interrupt another thread. */
+/* Poll often: a signal that requests a stop may interrupt another thread. */
 static bool wait_for(const meeting *m, int socket, short events, uint64_t end_ns)
 {
     struct pollfd p = {socket, events, 0};
@@ -199,7 +199,7 @@ static uint64_t after_ms(uint32_t ms)
     return spsh__now_ns() + ms * UINT64_C(1000000);
 }
 
-/* All of it, within HELLO_MS and the meeting's time. */
+/* Send all bytes, within HELLO_MS and the meeting's time. */
 static bool put(const meeting *m, int socket, const void *bytes, size_t size_bytes)
 {
     const uint64_t end_ns = after_ms(HELLO_MS);
@@ -218,7 +218,8 @@ static bool put(const meeting *m, int socket, const void *bytes, size_t size_byt
     return true;
 }
 
-/* All of it: a peer that sends a byte now and then has no more time than a silent one. */
+/* Receive all bytes. Single bytes do not extend the time: a slow peer has no more than a silent
+ * one. */
 static bool take(const meeting *m, int socket, void *bytes, size_t size_bytes, uint64_t end_ns)
 {
     uint8_t *at = bytes;
@@ -278,7 +279,7 @@ static void prove_coming(const meeting *m, const dialog *d, uint8_t proof[SPSH__
     spsh__proof_make(&m->secret, ROLE_COMES, d, sizeof(*d) - SPSH__PROOF_BYTES, proof);
 }
 
-/* The listener's, which covers the other one. */
+/* Make the proof of the listener, which also covers the proof of the connecting rank. */
 static void prove_hearing(const meeting *m, const dialog *d, uint8_t proof[SPSH__PROOF_BYTES])
 {
     spsh__proof_make(&m->secret, ROLE_HEARS, d, sizeof(*d), proof);
@@ -311,15 +312,16 @@ static void write_claim(const meeting *m, hello_kind kind, uint64_t number, dial
     prove_coming(m, d, to + CLAIM_BYTES);
 }
 
-/* why: at least 120 bytes; false: it is refused. The reason is sent without encryption, so it must
- * not name the run. */
+/* Check a claim. why: at least 120 bytes. Return false, with the reason in why, to reject it. The
+ * reason is sent without encryption, so it must not name the run. */
 static bool read_claim(const meeting *m, const dialog *d, claim *ret, char *why)
 {
     const uint8_t *from = d->claim;
     const uint32_t world = spsh__load_u32le(from + 8), restarts = spsh__load_u32le(from + 12);
     const claim c = {spsh__load_u32le(from), spsh__load_u32le(from + 4),
                      spsh__load_u32le(from + 16), spsh__load_u64le(from + 24)};
-    const bool must_know = m->launch->rank > 0; /* rank 0 gives the number out */
+    const bool must_know =
+        m->launch->rank > 0; /* rank 0 distributes the number: claims to other ranks must have it */
     uint8_t run[SPSH__PROOF_BYTES], proof[SPSH__PROOF_BYTES];
     prove_coming(m, d, proof);
     prove_run(m, run);
@@ -351,9 +353,10 @@ static void refuse(const meeting *m, int socket, const char *why)
     (void)put(m, socket, nope, sizeof(nope));
 }
 
-/* ---- going somewhere ---- */
+/* ---- connecting ---- */
 
-/* Receive a message with this magic, of ANSWER_BYTES. False: m->why has the reason. */
+/* Receive a message of ANSWER_BYTES with this magic. Return false on failure: m->why has the
+ * reason. */
 static bool take_answer(meeting *m, int s, const char *magic, uint64_t end_ns, uint8_t *to)
 {
     char why[NOPE_BYTES - MAGIC_BYTES];
@@ -373,7 +376,7 @@ static bool take_answer(meeting *m, int s, const char *magic, uint64_t end_ns, u
     return note_why(m, true, why);
 }
 
-/* Hello, ask, claim, answer. s: connected, to a listener at `port`. */
+/* Exchange hello, ask, claim, and answer. s: socket connected to a listener at `port`. */
 static bool speak(meeting *m, int s, uint32_t port, hello_kind kind, uint64_t number)
 {
     dialog d = {.port = {0}};
@@ -399,7 +402,7 @@ static bool speak(meeting *m, int s, uint32_t port, hello_kind kind, uint64_t nu
            note_why(m, false, "the process that listens there does not know the secret");
 }
 
-/* -1: m->why says why not. */
+/* Connect, and prove the secret. Return the socket, or -1: m->why has the reason. */
 static int greet(meeting *m, const struct sockaddr *to, socklen_t size, hello_kind kind,
                  uint64_t number)
 {
@@ -422,7 +425,7 @@ typedef struct caller {
     dialog said;
 } caller;
 
-/* A hello has come. False: hang up. */
+/* Answer a complete hello. Return false to close the connection. */
 static bool ask(const meeting *m, caller *c)
 {
     dialog *d = &c->said;
@@ -458,7 +461,7 @@ static bool find_address(int socket, uint32_t port, struct sockaddr_in6 *ret)
     return true;
 }
 
-/* A claim has come: the rank is in, or the connection is to be closed. */
+/* Handle a complete claim: keep the connection of the rank, or leave it to be closed. */
 static void take_in(meeting *m, caller *c, uint32_t *missing)
 {
     uint8_t answer[ANSWER_BYTES];
@@ -474,14 +477,14 @@ static void take_in(meeting *m, caller *c, uint32_t *missing)
     if (!find_address(c->socket, of.port, &from) || !put(m, c->socket, answer, sizeof(answer)))
         return;
     *missing -= m->sockets[of.rank] < 0;
-    hang_up(&m->sockets[of.rank]); /* it came before, and again */
+    hang_up(&m->sockets[of.rank]); /* the rank may have connected before */
     m->addresses[of.rank] = from;
     m->sockets[of.rank] = c->socket;
     c->socket = -1;
 }
 
-/* True: the rest is still to come. False: taken in, or closed. All has come within HELLO_MS of the
- * connection, however many bytes come when. */
+/* Read from a connection. Return true if more is to come, and false once it was accepted or must be
+ * closed. Its time ends HELLO_MS after the connection, however slowly bytes arrive. */
 static bool hear(meeting *m, caller *c, uint32_t *missing)
 {
     uint8_t *to = c->is_asked ? c->said.claim : c->said.hello;
@@ -533,8 +536,8 @@ static uint32_t forget_gone(const meeting *m)
     return gone;
 }
 
-/* Connections without a proof have PENDING_MAX slots: one more replaces the oldest, so that idle
- * ones never keep a rank out. */
+/* Accept connections. Those without a proof have PENDING_MAX slots: one more replaces the oldest,
+ * so that idle connections never keep a rank out. */
 static void answer_door(int listener, caller *callers, uint32_t *count)
 {
     for (uint32_t i = 0; i < ACCEPTS_A_TURN; i++) {
@@ -555,10 +558,10 @@ static void answer_door(int listener, caller *callers, uint32_t *count)
     }
 }
 
-/* Until all of the ranks above this one have come. */
+/* Accept connections until all ranks above this one have connected. */
 static spsh_status welcome(meeting *m, spsh_error *err)
 {
-    caller callers[PENDING_MAX]; /* the oldest first */
+    caller callers[PENDING_MAX]; /* oldest first */
     uint32_t count = 0;
     uint32_t missing = m->launch->world_size - 1 - m->launch->rank;
     while (missing > 0 && !is_over(m)) {
@@ -576,7 +579,7 @@ static spsh_status welcome(meeting *m, spsh_error *err)
         for (uint32_t i = 0; i < 2; i++)
             if (m->listeners[i] >= 0)
                 answer_door(m->listeners[i], callers, &count);
-        if (missing == 0 && m->launch->rank == 0) /* others do not come again */
+        if (missing == 0 && m->launch->rank == 0) /* other ranks do not reconnect */
             missing = forget_gone(m);
     }
     for (uint32_t i = 0; i < count; i++)
@@ -584,7 +587,7 @@ static spsh_status welcome(meeting *m, spsh_error *err)
     return missing == 0 ? SPSH_OK : name_missing(m, err);
 }
 
-/* ---- the file ---- */
+/* ---- the meeting file ---- */
 
 static size_t put_addresses(char *text, size_t length, size_t capacity)
 {
@@ -612,7 +615,8 @@ static size_t put_addresses(char *text, size_t length, size_t capacity)
     return length;
 }
 
-/* A new file that only this user may read. path: a template of mkostemp. -1: err says why not. */
+/* Create a file that only this user may read. path: a template of mkostemp. Return -1 on failure:
+ * err has the reason. */
 static int create_private(const meeting *m, char *path, spsh_error *err)
 {
     struct stat found;
@@ -631,7 +635,7 @@ static int create_private(const meeting *m, char *path, spsh_error *err)
     return -1;
 }
 
-/* A whole file in one move: a reader sees the old one or this one. */
+/* Write the file and rename it into place: a reader sees the old file or the new file. */
 static spsh_status write_file(const meeting *m, spsh_error *err)
 {
     char text[FILE_BYTES], hex[SPSH__SECRET_HEX_BYTES] = "-";
@@ -662,15 +666,15 @@ static spsh_status write_file(const meeting *m, spsh_error *err)
     return SPSH_FAIL_OS(err, SPSH_E_IO, failed, "%.200s: %s", m->path, strerror(failed));
 }
 
-typedef struct place { /* where rank 0 says it is */
+typedef struct place { /* published address of rank 0 */
     uint64_t number;
     uint32_t port, count;
     char addresses[ADDRESSES_MAX][INET6_ADDRSTRLEN];
-    spsh__secret secret; /* if the file holds it */
+    spsh__secret secret; /* only if the file holds one */
 } place;
 
-/* text: FILE_BYTES. False: m->why has the reason. A secret that other users can read proves
- * nothing. */
+/* Read the meeting file. text: FILE_BYTES. Return false on failure: m->why has the reason. A secret
+ * that other users can read proves nothing. */
 static bool load_file(meeting *m, char *text)
 {
     struct stat found;
@@ -734,9 +738,9 @@ static bool read_file(meeting *m, place *ret)
     return is_good;
 }
 
-/* ---- going to rank 0 ---- */
+/* ---- connecting to rank 0 ---- */
 
-/* Each address of a name in turn. */
+/* Try each address of a host name in turn. */
 static int greet_first(meeting *m, const char *host, uint32_t port, uint64_t number)
 {
     const struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
@@ -794,7 +798,8 @@ static bool take_table(meeting *m, int first)
     return is_good;
 }
 
-/* Rank 0 may be a later one than the one that was found, or not be there yet: again. */
+/* Connect to rank 0. Retry, because it may not have started, or the address may be of an earlier
+ * start. */
 static spsh_status find_first(meeting *m, spsh_error *err)
 {
     const struct timespec pause = {0, AGAIN_MS * 1000000L};
@@ -802,7 +807,7 @@ static spsh_status find_first(meeting *m, spsh_error *err)
         int s = try_first(m);
         if (s >= 0 && take_table(m, s)) {
             m->sockets[0] = s;
-            m->is_refused = false; /* that was another one */
+            m->is_refused = false; /* an earlier address was rejected */
             return SPSH_OK;
         }
         if (s >= 0)
@@ -817,7 +822,8 @@ static spsh_status find_first(meeting *m, spsh_error *err)
                      m->launch->rank, m->launch->world_size);
 }
 
-/* A rank whose listener is flooded may drop a connection before its proof: again. */
+/* Connect to another rank. Retry, because a flooded listener may drop a connection before its
+ * proof. */
 static int greet_other(meeting *m, const struct sockaddr *to, socklen_t size)
 {
     const struct timespec pause = {0, AGAIN_MS * 1000000L};
@@ -896,12 +902,12 @@ static spsh_status lead(meeting *m, spsh_error *err)
         rc = give_table(m, err);
     if (m->path[0] != '\0')
         (void)unlink(m->path);
-    if (is_folder_new) /* what the run does not begin leaves nothing behind */
+    if (is_folder_new) /* a run that does not start leaves no folder */
         (void)rmdir(m->o->folder);
     return rc;
 }
 
-/* ---- where ---- */
+/* ---- the address ---- */
 
 /* Name of the run: the launcher's run ID. Runs without a name share torchrun's "none", so the run
  * folder identifies them. */

@@ -102,7 +102,7 @@ static void tell_host(const char *name, const char *why, spsh__compute *c)
     (void)snprintf(c->why, sizeof(c->why), "%s", why == NULL || is_surprise ? "" : why);
 }
 
-/* why: no device; NULL: none was asked for. */
+/* why: reason that there is no device; NULL: the configuration requested the host. */
 static spsh_status open_on_host(const spsh__compute_options *o, const char *why, spsh__compute *c,
                                 spsh_error *err)
 {
@@ -124,7 +124,7 @@ static bool is_absence(spsh_status rc)
     return rc == SPSH_E_NOT_FOUND || rc == SPSH_E_VERSION || rc == SPSH_E_UNSUPPORTED;
 }
 
-/* Whether all ranks have opened a device; those that have, and must not, close it. */
+/* Close the device of this rank unless all ranks have opened one. All ranks call together. */
 static spsh_status agree(const spsh__compute_options *o, spsh__compute *c, spsh_error *why,
                          spsh_error *err)
 {

@@ -31,7 +31,7 @@ typedef enum field_kind {
     FIELD_U32,
     FIELD_U64,
     FIELD_TRUTH,  /* bool: words[0], words[1] */
-    FIELD_WORD,   /* enumerator: the place among words */
+    FIELD_WORD,   /* enumerator: index of the word in words */
     FIELD_BOUND,  /* uint32_t, or "any": UINT32_MAX */
     FIELD_PRESET, /* preset of the model: fills all its fields */
 } field_kind;
@@ -169,7 +169,7 @@ enum { KEY_BYTES = SPSH_SETTINGS_DEPTH_MAX * SPSH_SETTINGS_KEY_BYTES };
 
 static const char *const sections[] = {"data", "model", "train", "eval"};
 
-/* The last value given for a field. */
+/* The last value given for a field, as text. */
 typedef struct given {
     char *bytes; /* strings, each with its NUL; NULL: the field was not given */
     size_t count;
@@ -181,12 +181,12 @@ typedef struct given {
 typedef struct reading {
     given given[FIELDS];
     spsh__config *config;
-    const char *override; /* that is being read; NULL: the file is */
+    const char *override; /* override being read; NULL: the file is being read */
 } reading;
 
 /* ---- numbers, with a point in every locale ---- */
 
-/* false for anything but a decimal number, and for one too great for a double. */
+/* Return false if the text is not a decimal number, or is too large for a double. */
 static bool read_double(const char *text, double *ret_value)
 {
     double value = 0;
@@ -197,7 +197,7 @@ static bool read_double(const char *text, double *ret_value)
     return true;
 }
 
-/* The shortest that reads back to the same. */
+/* Write the shortest text that reads back to the same double. */
 static void write_double(double value, char text[NUMBER_BYTES])
 {
     const locale_t c = newlocale(LC_ALL_MASK, "C", (locale_t)0);
@@ -273,7 +273,7 @@ static bool is_section(const char *key)
     return false;
 }
 
-/* "data.train". */
+/* "data.train" from section and key. */
 static void join_keys(const spsh_setting *s, char key[KEY_BYTES])
 {
     size_t size = 0;
@@ -342,7 +342,7 @@ static spsh_status take_override(reading *r, const char *override, spsh_error *e
     return rc;
 }
 
-/* ---- from texts to fields ---- */
+/* ---- from text to fields ---- */
 
 static void *field_at(const field *f, void *config)
 {
@@ -385,7 +385,7 @@ static spsh_status set_number(const field *f, const char *text, void *to, const 
     return SPSH_OK;
 }
 
-/* With the one that was meant, or all that there are: "lstm, gru". */
+/* Report an unknown word, with the closest word, or with a list of all words: "lstm, gru". */
 static spsh_status no_such_word(const field *f, const char *text, const place *where,
                                 spsh_error *err)
 {
@@ -506,7 +506,7 @@ static spsh_status set_default(const field *f, spsh__config *config, spsh_error 
     char text[32] = "";
     const given g = {f->otherwise == NULL ? empty : text, 1, false, "default", 0};
     if (f->otherwise == NULL && f->kind != FIELD_TEXTS && f->kind != FIELD_NUMBERS)
-        return SPSH_OK; /* as the preset has it */
+        return SPSH_OK; /* keep the preset's value */
     if (f->otherwise != NULL)
         (void)snprintf(text, sizeof(text), "%s", f->otherwise);
     return set_field(f, &g, config, err);
@@ -548,7 +548,7 @@ static spsh_status take_features(const reading *r, spsh_error *err)
     return rc == SPSH_OK ? set_text(&config->augment, augment_text, err) : rc;
 }
 
-/* "auto", or the number of one that a machine may have. */
+/* Check the device: "auto", or a device number that a machine may have. */
 static spsh_status check_device(const reading *r, spsh_error *err)
 {
     uint64_t number = 0;
@@ -735,7 +735,7 @@ char *spsh__config_text(const spsh__config *config)
     return spsh__settings_take(&to);
 }
 
-/* ---- all of it ---- */
+/* ---- complete configurations ---- */
 
 spsh_status spsh__config_parse(const char *yaml, size_t size, const char *const *overrides,
                                spsh__config **ret, spsh_error *err)

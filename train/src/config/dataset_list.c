@@ -56,7 +56,8 @@ static spsh_status collect_splits(spsh__dataset_list *list, spsh_error *err)
     return SPSH_OK;
 }
 
-/* Would the common list let through what this dataset's own does not? */
+/* Fail if the list of all splits passes a split that this dataset's own list does not, or the
+ * reverse. */
 static spsh_status check_splits(const spsh__dataset_list *list, uint32_t number, spsh_error *err)
 {
     const char *own = spsh__dataset_list_splits(list, number);
@@ -92,7 +93,7 @@ static spsh_status open_one(spsh__dataset_list *list, const char *name, const sp
     spsh_status rc = spsh_dataset_name_cut(text, io, &list->own_splits[list->count], err);
     if (rc == SPSH_OK)
         rc = spsh_dataset_open(text, &options, &list->datasets[list->count], err);
-    list->count++; /* on failure, too: its text is closed with the rest */
+    list->count++; /* also on failure: the text is freed with the others */
     return rc;
 }
 

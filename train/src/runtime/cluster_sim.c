@@ -1,7 +1,7 @@
 /* cluster_sim.c: see cluster_sim.h. */
 #include "cluster_sim.h"
 
-#define FAR_NS (UINT64_MAX / 4) /* later than all */
+#define FAR_NS (UINT64_MAX / 4) /* later than any event */
 
 spsh_status spsh__cluster_sim_open(spsh__cluster_sim *s, const spsh__cluster *cluster,
                                    const spsh__sim_options *options, spsh_error *err)

@@ -25,7 +25,7 @@ typedef struct sub_comm {
     spsh__comm comm; /* below it: the parent */
     spsh__ranks ranks;
     uint32_t tag_first;
-    uint32_t *list; /* instead of ranks; NULL: those */
+    uint32_t *list; /* ranks of the members; NULL: first and stride give them */
 } sub_comm;
 
 static sub_comm *sub_of(const spsh__comm *c)

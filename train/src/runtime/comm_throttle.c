@@ -1,8 +1,7 @@
-/* comm_throttle.c: see comm_throttle.h. A thread hands copies of messages on when their time has
- * come; a copy is there until its message was waited for, or the parent is closed. Handles of
- * messages that are sent have the highest bit, and are places in a table; those of receives are the
- * parent's.
- */
+/* comm_throttle.c: see comm_throttle.h. A thread passes copies of messages to the parent when they
+ * are due. A copy exists until its message was waited for, or the parent is closed. The handle of a
+ * sent message is an index of the table with the highest bit set. Handles of receives are the
+ * parent's. */
 #include "comm_throttle.h"
 
 #include "base/steady_wait.h"
@@ -15,13 +14,13 @@
 enum { SLICE_MS = 1 };
 
 typedef struct queued_message {
-    bool is_used, has_gone; /* gone: the parent has it, or has failed */
-    bool is_late;           /* its time had not come when one's who waited for it was over */
+    bool is_used, has_gone; /* gone: passed to the parent, or failed */
+    bool is_late;           /* not gone when the deadline of a wait passed */
     uint32_t to, tag;
     void *bytes; /* a copy */
     size_t size_bytes;
     uint64_t go_ns;
-    spsh__comm_handle handle; /* the parent's */
+    spsh__comm_handle handle; /* handle of the parent */
     spsh_status status;
     spsh_error error;
     size_t next; /* next waiting message; NOTHING: none */
@@ -33,11 +32,12 @@ typedef struct throttle {
     pthread_t thread;
     bool has_thread, is_closing;
     pthread_mutex_t lock;
-    pthread_cond_t news, gone; /* for the thread; for waits */
+    pthread_cond_t news, gone; /* signals for the thread; for waits */
     queued_message *queued;
     size_t queued_max;
-    size_t first, last; /* places of what waits, in the order of time; first NOTHING: nothing */
-    uint64_t free_ns;   /* when the link is */
+    size_t first,
+        last;         /* indices of waiting messages in order of time; first NOTHING: none waits */
+    uint64_t free_ns; /* time when the link is free */
 } throttle;
 
 static throttle *throttle_of(const spsh__comm *c)
@@ -47,7 +47,7 @@ static throttle *throttle_of(const spsh__comm *c)
 
 /* ---- the thread ---- */
 
-/* Locked: the first one goes. */
+/* Pass the first message to the parent. Call with the lock held. */
 static void hand_on(throttle *t)
 {
     const size_t place = t->first;
@@ -86,7 +86,7 @@ static void *run(void *user)
 
 /* ---- the table of comm.h ---- */
 
-/* Locked. */
+/* Call with the lock held. */
 static spsh_status grow(throttle *t, spsh_error *err)
 {
     const size_t more = t->queued_max == 0 ? 64 : 2 * t->queued_max;
@@ -99,7 +99,7 @@ static spsh_status grow(throttle *t, spsh_error *err)
     return SPSH_OK;
 }
 
-/* Locked. */
+/* Call with the lock held. */
 static void put(throttle *t, size_t place, queued_message p)
 {
     const uint64_t now_ns = spsh__now_ns();
@@ -156,7 +156,8 @@ static spsh_status throttle_receive(spsh__comm *c, uint32_t from, uint32_t tag, 
     return parent->ops->receive_fn(parent, from, tag, bytes, size_bytes, ret_handle, err);
 }
 
-/* false: it waits for its time. Else it is the parent's, or has failed. */
+/* Return false if the message is not due yet. Otherwise it was passed to the parent, or has
+ * failed. */
 static bool is_done(throttle *t, spsh__comm_handle handle, queued_message *ret)
 {
     (void)pthread_mutex_lock(&t->lock);
@@ -288,7 +289,7 @@ static void free_state(throttle *t)
     spsh__free(&allocator, t);
 }
 
-/* After a failure what still waits does not go. */
+/* After a failure, drop the messages that still wait. */
 static void throttle_close(spsh__comm *c)
 {
     throttle *t = throttle_of(c);

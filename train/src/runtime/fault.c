@@ -61,7 +61,8 @@ static void sleep_ns(uint64_t duration_ns)
     }
 }
 
-/* The child wakes it again and again: it may be slower to stop than the child is to sleep. */
+/* Stop this process. A child resumes it, repeatedly: the stop may take effect after the child's
+ * first signal. */
 static void stop_for(uint64_t duration_ns)
 {
     const pid_t self = getpid();

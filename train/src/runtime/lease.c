@@ -32,15 +32,15 @@ struct spsh__leases {
     spsh__lease_server *server; /* on rank 0; else NULL */
     uint32_t each;              /* maximum number of leases: in hand, taken, and requested */
     /* under the lock */
-    spsh__lease *hand; /* a ring of `each` */
+    spsh__lease *hand; /* ring of `each` leases that arrived and were not taken */
     uint32_t hand_first, hand_count;
-    uint32_t asked_count; /* not answered yet */
-    uint64_t *taken;      /* numbers */
+    uint32_t asked_count; /* requests without an answer */
+    uint64_t *taken;      /* numbers of taken leases */
     uint32_t taken_count;
     uint64_t round;
-    bool has_no_more; /* to come in this round */
+    bool has_no_more; /* no more leases in this round */
     bool has_met;
-    uint8_t *met; /* then: spsh__lease_met_bytes */
+    uint8_t *met; /* if has_met: the state, spsh__lease_met_bytes */
 };
 
 /* ---- messages ---- */
@@ -82,7 +82,7 @@ static spsh_status serve_answer(spsh__leases *l, const spsh__message *m, spsh_er
                      l->runtime->rank, m->kind, m->number, l->round);
 }
 
-/* The runtime says that it is. */
+/* Handle the loss of a rank, which the runtime reported. */
 static spsh_status lose(const spsh__leases *l, uint32_t rank, spsh_error *err)
 {
     if (rank == 0)
@@ -123,12 +123,12 @@ static void leave(const spsh__leases *l)
 typedef struct turn {
     spsh__lease_taken taken;
     spsh__lease lease;
-    uint32_t asks; /* to be posted */
+    uint32_t asks; /* number of requests to post */
     uint64_t round;
     bool has_none_to_come;
 } turn;
 
-/* Locked. */
+/* Call with the lock held. */
 static void take_turn(spsh__leases *l, turn *t)
 {
     t->taken = SPSH__LEASE_NONE;
@@ -197,7 +197,7 @@ spsh_status spsh__leases_take(spsh__leases *l, bool may_wait, spsh__lease *ret_l
     }
 }
 
-/* Locked. */
+/* Call with the lock held. */
 static bool forget(spsh__leases *l, uint64_t number)
 {
     for (uint32_t i = 0; i < l->taken_count; i++)
@@ -267,7 +267,7 @@ bool spsh__leases_is_lost(const spsh__leases *l, uint32_t rank)
 
 /* ---- rank 0 ---- */
 
-/* The lock is taken where it is SPSH_OK. */
+/* Take the lock on rank 0. SPSH_OK: the lock is held. */
 static spsh_status enter_server(const spsh__leases *l, uint32_t kind, spsh_error *err)
 {
     if (l->server == NULL)

@@ -38,13 +38,13 @@ struct spsh__lease_server {
     uint32_t each;
     client *clients;
     given *out_memory;
-    ask *asks; /* that were not answered yet */
+    ask *asks; /* requests without an answer */
     uint32_t ask_count;
     uint64_t *returned; /* steps, ascending */
     uint32_t returned_count;
     uint64_t epoch, next_step, steps;
     uint64_t samples, updates;
-    uint64_t given_count; /* in this run: the next lease number */
+    uint64_t given_count; /* leases given in this run: number of the next lease */
     uint32_t out_count;   /* outstanding leases of all learners */
     bool has_place, is_open;
     uint64_t round;
@@ -52,7 +52,7 @@ struct spsh__lease_server {
     uint32_t reasons; /* requested reasons for a pause */
     uint32_t lost_count, paused_count;
     double totals[SPSH__LEASE_NUMBERS_MAX];
-    uint32_t total_count; /* numbers of a row; 0: none came yet */
+    uint32_t total_count; /* numbers per row; 0: no row has arrived */
     uint64_t total_updates;
 };
 
@@ -130,7 +130,7 @@ static spsh_status give(spsh__lease_server *s, uint32_t rank, spsh_error *err)
     return s->runtime->ops->post_fn(s->runtime, rank, &m, err);
 }
 
-/* *ret_is_held: not yet. */
+/* Answer a request. *ret_is_held: it must wait. */
 static spsh_status answer(spsh__lease_server *s, const ask *a, bool *ret_is_held, spsh_error *err)
 {
     const uint32_t reasons = reasons_of(s);

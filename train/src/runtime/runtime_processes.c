@@ -39,7 +39,7 @@ typedef struct peer {
     spsh__comm_handle handle; /* receive of a head or its bytes */
     bool is_body, has_sent_bye;
     bool is_lost;     /* changes locked for posting, too */
-    bool is_reported; /* its loss, to all who listened then; under the lock */
+    bool is_reported; /* its loss was reported to all listeners; under the lock */
     spsh__message message;
     uint8_t *bytes;
     size_t capacity;
@@ -56,13 +56,13 @@ typedef struct processes {
     pthread_cond_t news;  /* a message was served, a listener was set, or the run is over */
     bool is_closing;
     bool outlives;      /* ranks that are lost */
-    spsh_status status; /* what serving failed with */
+    spsh_status status; /* continue after the loss of ranks */
     spsh_error error;
     pthread_mutex_t out_lock;
     pthread_cond_t own_news;              /* own_first changed, or the run is over */
     queued_message *out;                  /* messages being sent */
     queued_message *own_first, *own_last; /* messages to this learner itself */
-    /* the serving thread's */
+    /* used by the serving thread */
     peer *peers;
     spsh__comm_handle *handles;
     uint32_t *whose; /* rank of each handle */
@@ -92,7 +92,7 @@ static queued_message *new_queued(const processes *p, const spsh__message *m)
     return one;
 }
 
-/* Locked for posting: heads and their bytes go in one order. */
+/* Call with the lock for posting held, so that each head is followed by its bytes. */
 static spsh_status send(processes *p, uint32_t to, queued_message *one, spsh_error *err)
 {
     spsh__comm *c = p->comm;
@@ -115,8 +115,8 @@ static void put_own(processes *p, queued_message *one)
     p->own_last = one;
 }
 
-/* The serving thread looks up: from its wait for others, or, in a world of one, for its own. Locked
- * for posting. */
+/* Wake the serving thread: from its wait for other ranks, or, in a world of one, for messages to
+ * itself. Call with the lock for posting held. */
 static void wake(processes *p)
 {
     (void)pthread_cond_broadcast(&p->own_news);
@@ -143,7 +143,7 @@ static spsh_status post(processes *p, uint32_t to, const spsh__message *m, spsh_
     return rc;
 }
 
-/* It is done. */
+/* Finish a send that is done. */
 static spsh_status end_send(const processes *p, const queued_message *one, spsh_error *err)
 {
     spsh__comm *c = p->comm;
@@ -317,7 +317,7 @@ static spsh_status turn(processes *p, uint32_t *ret_open, spsh_error *err)
     return rc != SPSH_OK ? rc : sweep(p, err);
 }
 
-/* In a world of one. */
+/* The serving loop in a world of one. */
 static void await_own(processes *p)
 {
     const struct timespec end = spsh__timespec_after_ms(SWEEP_MS);
@@ -349,7 +349,7 @@ static void *serve_all(void *user)
         (void)pthread_mutex_unlock(&p->lock);
     }
     (void)pthread_mutex_lock(&p->lock);
-    if (p->status == SPSH_OK) { /* else who listened failed */
+    if (p->status == SPSH_OK) { /* else a listener failed first */
         p->status = rc;
         p->error = err;
     }
@@ -374,7 +374,7 @@ static void processes_compute(spsh__runtime *t, uint64_t duration_ns)
     }
 }
 
-/* Locked. */
+/* Call with the lock held. */
 static spsh_status failure(const processes *p, spsh_error *err)
 {
     return spsh__fail_again(p->status, &p->error, err);
@@ -517,10 +517,10 @@ static void processes_close(spsh__runtime *t)
     if (p->has_thread)
         (void)pthread_join(p->thread, NULL);
     for (const queued_message *one = p->out; one != NULL && p->status == SPSH_OK; one = one->next)
-        if (!spsh__comm_has_failed(p->comm)) /* else nothing is sent any more */
+        if (!spsh__comm_has_failed(p->comm)) /* after a failure no message is sent */
             (void)end_send(p, one, NULL);
     if (spsh__comm_has_failed(p->comm))
-        spsh__comm_fail(p->comm); /* until nothing is moved any more */
+        spsh__comm_fail(p->comm); /* returns once no message is in flight */
     free_state(p);
 }
 

@@ -24,13 +24,13 @@ enum {
 static const char magic[8] = {'S', 'P', 'S', 'H', 'M', 'A', 'R', 'K'};
 
 typedef struct recorder {
-    spsh__runtime runtime; /* below it: the one whose marks are kept */
+    spsh__runtime runtime; /* below it: the runtime whose marks are recorded */
     spsh_allocator allocator;
     const spsh_io *io;
     char *path;
     int fd;
     uint64_t size_bytes;
-    uint32_t mark_count; /* in block */
+    uint32_t mark_count; /* marks in block */
     spsh_status status;  /* first write error: the next post or wait returns it */
     spsh_error error;
     uint8_t block[BLOCK_BYTES_MAX];

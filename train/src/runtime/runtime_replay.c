@@ -199,7 +199,7 @@ static void let_go(actor *l)
     (void)spsh__fiber_resume(l->fiber);
 }
 
-/* The message that a mark says was served; NULL: it is not there yet. */
+/* Take the message that a mark records as served. NULL: it has not arrived yet. */
 static queued_message *take(actor *l, const spsh__recorded *m)
 {
     for (queued_message **at = &l->first; *at != NULL; at = &(*at)->next) {
@@ -232,13 +232,14 @@ static spsh_status fail_mark(const actor *l, spsh_error *err)
                      l->runtime.rank, l->at, m->what, m->kind, m->part, m->number);
 }
 
-/* No mark orders the next action of this computing task: the condition of its wait stays true. */
+/* Return true if no mark orders the next action of this computing task: it begins, or its wait is
+ * over. */
 static bool has_own_model(const actor *l)
 {
     return l->stands == BEGINS || (l->stands == AT_WAIT && l->ready_fn(l->ready_user));
 }
 
-/* The computing task goes through the mark at hand; false: it is not there yet. */
+/* Let the computing task pass the current mark. *ret stays false if the task is not there yet. */
 static spsh_status pass(actor *l, const spsh__recorded *m, bool *ret, spsh_error *err)
 {
     const stand want = m->what == SPSH__MARK_ENTER ? AT_ENTER : AT_NOTE;
@@ -274,7 +275,7 @@ static spsh_status go_through_one(actor *l, bool *ret, spsh_error *err)
     return p != NULL ? serve(l, p, err) : SPSH_OK;
 }
 
-/* As far as it gets. */
+/* Advance a learner as far as possible. */
 static spsh_status go_on(actor *l, bool *ret_has_moved, spsh_error *err)
 {
     spsh_status rc = SPSH_OK;
@@ -335,7 +336,7 @@ spsh_status spsh__replay_run(spsh__replay *replay, spsh__sim_body_fn body_fn, vo
     for (uint32_t i = 0; i < replay->count; i++) {
         actor *l = &replay->learners[i];
         const bool has_ended = l->stands == HAS_ENDED;
-        if (!has_ended) /* nothing that it still does may be taken for a part of the run */
+        if (!has_ended) /* its further work is not part of the run */
             spsh__comm_fail(l->comm);
         while (l->fiber != NULL && l->stands != HAS_ENDED)
             let_go(l);

@@ -42,18 +42,18 @@ typedef struct sim_learner {
     spsh__runtime runtime;
     spsh__comm *comm;
     spsh__fiber *fiber;
-    spsh_status status; /* the body's */
+    spsh_status status; /* returned by the learner's function */
     spsh_error error;
     bool is_dead, has_ended;
-    bool is_reported; /* its loss, to the others */
-    /* a wait */
+    bool is_reported; /* its loss was reported to the other learners */
+    /* state of a wait */
     bool is_waiting, is_resuming, has_timed_out;
     bool (*ready_fn)(void *user);
     void *ready_user;
     uint64_t deadline_ns, alarm_ns; /* alarm: when an event looks at the deadline; 0: none does */
     /* messages */
     message_queue mail;       /* received messages (runtime.h) that were not served yet */
-    spsh_status serve_status; /* what serve_fn failed with: the next call's */
+    spsh_status serve_status; /* failure of serve_fn, which the next call returns */
     spsh_error serve_error;
     uint64_t compute_count;
     sim_link link, node_link;
@@ -471,11 +471,11 @@ static void arrive(sim_learner *l, sim_message *queued_message)
     poll(l);
 }
 
-/* true: the deadline of a wait is over. */
+/* Return true if the deadline of a wait has passed. */
 static bool is_alarm_due(sim_learner *l, uint64_t time_ns)
 {
     if (l->alarm_ns != time_ns)
-        return false; /* an earlier one has taken its place */
+        return false; /* an earlier alarm replaced this one */
     l->alarm_ns = 0;
     if (!l->is_waiting)
         return false;
@@ -512,8 +512,8 @@ static void happen(spsh__sim *sim, const event *e)
     } else if (l->has_ended || thaw == NEVER) {
         l->is_dead = l->is_dead || !l->has_ended;
         spsh__free(&sim->allocator, e->queued_message);
-        sim->now_ns = before_ns;     /* nothing has happened */
-    } else if (thaw > sim->now_ns) { /* with its number: messages stay in their order */
+        sim->now_ns = before_ns;     /* the event has no effect */
+    } else if (thaw > sim->now_ns) { /* keeps its number, so that messages stay in order */
         const event later = {thaw, e->number, e->kind, l, e->queued_message};
         if (e->kind == ALARM && l->alarm_ns == e->time_ns)
             l->alarm_ns = thaw;
@@ -536,7 +536,8 @@ static void live(void *user)
     l->status = l->sim->body_fn(l->sim->body_user, l->runtime.rank, &l->error);
 }
 
-/* Nothing that is still done may be taken for a part of the run. */
+/* End the run. The learners that have not returned fail: their further work is not part of the
+ * run. */
 void spsh__sim_end(spsh__sim *sim)
 {
     sim->is_over = true;
@@ -727,7 +728,7 @@ bool spsh__sim_is_dead(const spsh__sim *sim, uint32_t learner)
     return sim->learners[learner].is_dead;
 }
 
-/* splitmix64 (Steele, Lea, Flood 2014) of where it is asked. */
+/* splitmix64 (Steele, Lea, Flood 2014) of the arguments. */
 double spsh__sim_uniform(uint64_t seed, uint64_t a, uint64_t b)
 {
     const uint64_t z = seed + (a * UINT64_C(0x100000001b3) + b + 1) * UINT64_C(0x9e3779b97f4a7c15);
