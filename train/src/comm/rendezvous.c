@@ -320,8 +320,7 @@ static bool read_claim(const meeting *m, const dialog *d, claim *ret, char *why)
     const uint32_t world = spsh__load_u32le(from + 8), restarts = spsh__load_u32le(from + 12);
     const claim c = {spsh__load_u32le(from), spsh__load_u32le(from + 4),
                      spsh__load_u32le(from + 16), spsh__load_u64le(from + 24)};
-    const bool must_know =
-        m->launch->rank > 0; /* rank 0 distributes the number: claims to other ranks must have it */
+    const bool must_know = m->launch->rank > 0; /* rank 0 sends the number to the others */
     uint8_t run[SPSH__PROOF_BYTES], proof[SPSH__PROOF_BYTES];
     prove_coming(m, d, proof);
     prove_run(m, run);

@@ -95,7 +95,7 @@ static spsh_status open_devs(spsh__estimating *e, spsh_error *err)
     return rc;
 }
 
-/* ---- what follows from the plan and the configuration ---- */
+/* ---- results that follow from the plan and the configuration ---- */
 
 static spsh_status take_domain(spsh__estimating *e, uint32_t number, spsh_error *err)
 {
@@ -150,7 +150,8 @@ static void take_config(spsh__estimating *e)
     out->checkpoint_count = c->keep_checkpoints > 0 ? c->keep_checkpoints + 1 : 0;
 }
 
-/* After the epoch. A run ends by epochs or by samples, whichever comes first. */
+/* Count steps, after the epoch is walked. A run ends by epochs or by samples, whichever comes
+ * first. */
 static void count_steps(spsh__estimating *e)
 {
     const spsh__config *c = e->config;
@@ -179,7 +180,7 @@ static spsh_status open_compute(spsh__estimating *e, spsh_error *err)
     return rc;
 }
 
-/* ---- both ---- */
+/* ---- the estimate ---- */
 
 static spsh_status estimate(spsh__estimating *e, const spsh_train_estimate_options *o,
                             spsh_error *err)

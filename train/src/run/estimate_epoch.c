@@ -1,12 +1,13 @@
 /* estimate_epoch.c: an epoch as the sampler deals it: batches, lengths, and transcripts.
  *
- * Lengths of audio and of transcripts are in the index, so each utterance costs little; transcripts
- * are read in the order in which they are stored, and of those
+ * Lengths of audio and of transcripts are in the index, so each utterance costs little. Only some
+ * transcripts are read, in the order in which they are stored:
  *
- *     TEXTS_MAX    at most, in runs of RUN neighbours, evenly spread: characters, symbols
- *     SUSPECTS_MAX at most, of utterances with less than two frames behind the model for a byte:
- * CTC needs a frame for a label and one more between two that are equal. Normalising hardly ever
- * makes more characters than there were bytes.
+ *     TEXTS_MAX    at most, in evenly spread runs of RUN adjacent utterances: characters, symbols
+ *     SUSPECTS_MAX at most, with less than two frames after the model per byte of the transcript
+ *
+ * CTC needs one frame per label, and one more between equal labels. Normalization hardly ever makes
+ * more characters than the transcript has bytes.
  */
 #include <stdlib.h>
 #include <utf8proc.h>
@@ -36,15 +37,15 @@ typedef struct going {
     spsh_train_estimate *out;
     uint32_t rate_hz;
     spsh_featgen *featgen;
-    uint64_t stride; /* stride of the runs that are read */
+    uint64_t stride; /* distance between the runs that are read */
     uint64_t suspects, suspect_stride, suspects_read, suspects_infeasible;
     text *texts;
     size_t count, capacity;
-    uint64_t *points; /* unknown ones, POINTS of them */
+    uint64_t *points; /* number of unknown characters per code point; POINTS entries */
     uint32_t *labels;
     uint32_t label_capacity;
     double padded_s;
-    uint64_t batch_pairs, pairs; /* frames * (labels + 1): of a batch, and at most */
+    uint64_t batch_pairs, pairs; /* frames * (labels + 1): of the current batch, and the maximum */
 } going;
 
 /* ---- the epoch ---- */
@@ -116,7 +117,7 @@ static spsh_status take_item(going *g, const spsh_item *item, spsh_error *err)
     return t.is_spread || t.is_suspect ? note_text(g, &t, err) : SPSH_OK;
 }
 
-/* Twice the distance between suspects that are read: every other one of them is forgotten. */
+/* Double the distance between the suspects that are read: drop every other suspect. */
 static void thin(going *g)
 {
     uint64_t read = 0;
@@ -278,7 +279,7 @@ static void find_most_frequent(const going *g)
     }
 }
 
-/* ---- both ---- */
+/* ---- the estimate ---- */
 
 static void end_epoch(const going *g)
 {

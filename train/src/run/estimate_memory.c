@@ -19,7 +19,7 @@
 enum { BUFFERS_MAX = 4096, CHECKPOINT_REST_BYTES = 65536 };
 
 typedef struct counter {
-    spsh__backend backend; /* the first: operators find this by it */
+    spsh__backend backend; /* first member: operators find the counter by it */
     spsh__backend_ops ops;
     uint64_t bytes;
     struct {
@@ -27,8 +27,8 @@ typedef struct counter {
         size_t size;
     } buffers[BUFFERS_MAX];
     uint32_t count;
-    bool is_working;        /* what is freed counts no more */
-    uint64_t scratch_bytes; /* that all models share */
+    bool is_working;        /* closing a buffer subtracts its size */
+    uint64_t scratch_bytes; /* scratch memory that all models share */
 } counter;
 
 /* ---- a backend without memory ---- */
@@ -105,7 +105,7 @@ static void free_memory(void *user, void *memory)
     free(memory);
 }
 
-/* The other operators are the real one's, with its state. */
+/* Open a counter. Operators other than those for buffers are the real backend's, with its state. */
 static spsh_status open_counter(const spsh__backend *real, counter **ret, spsh_error *err)
 {
     counter *c = calloc(1, sizeof(*c));
@@ -291,9 +291,9 @@ static spsh_status count_device(const spsh__estimating *e, const counter *c, sps
     uint64_t all_bytes = 0;
     if (e->compute.cuda == NULL)
         return SPSH_OK;
-    /* The dev set's batches are there while it is evaluated, those of training as well. */
+    /* During an evaluation, the batches of training are in memory, too. */
     out->loader_device_bytes = spsh__feed_device_bytes(e->feed) + e->dev_device_bytes;
-    /* The libraries' are taken already. */
+    /* Memory that the libraries use already: part of the run, and no longer free. */
     const uint64_t open_bytes = spsh__cuda_open_bytes(e->compute.backend);
     out->work_bytes += c->scratch_bytes + open_bytes;
     out->device_bytes = out->loader_device_bytes + out->weight_bytes + out->gradient_bytes +
@@ -301,7 +301,7 @@ static spsh_status count_device(const spsh__estimating *e, const counter *c, sps
                         out->work_bytes + (has_device_sums(e) ? out->sum_bytes : 0);
     const spsh_status rc = spsh_cuda_memory(e->compute.cuda, e->compute.backend->device,
                                             &out->device_free_bytes, &all_bytes, err);
-    out->device_free_bytes += spsh__feed_device_bytes(e->feed) + open_bytes; /* which it has now */
+    out->device_free_bytes += spsh__feed_device_bytes(e->feed) + open_bytes; /* in use by the run */
     return rc;
 }
 
@@ -356,7 +356,7 @@ spsh_status spsh__estimate_explain(spsh__estimating *e, spsh_status status, spsh
 {
     const spsh_train_estimate *out = e->out;
     if (spsh__estimate_memory(e, NULL) != SPSH_OK || out->device_bytes == 0)
-        return status; /* err says what there is to say */
+        return status; /* err has the reason of the out-of-memory failure */
     return SPSH_FAIL(err, status,
                      "device %u has not enough memory: the run takes %.3g GB (weights and "
                      "gradients %.3g, moments %.3g, activations %.3g, batches %.3g, work %.3g), "

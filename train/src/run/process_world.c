@@ -25,11 +25,11 @@ static spsh_status open_process(spsh__run_world *w, const spsh_train_options *o,
     spsh_status rc = spsh__launch_find(NULL, NULL, &w->launch, err);
     if (rc == SPSH_OK)
         rc = spsh__faults_read(o, w->launch.rank, w->launch.world_size, &w->faults, err);
-    if (rc == SPSH_OK) /* the deadline of the configuration is known only after first messages */
+    if (rc == SPSH_OK) /* the configuration's deadline is known only after the first messages */
         rc = spsh__comm_open(&meeting, spsh_allocator_default(), &w->comm, err);
     if (rc == SPSH_OK && o->link != NULL)
         rc = slow_link(w, o, err);
-    if (rc == SPSH_E_CANCELED && o->log_fn != NULL) /* any rank: none can log for all yet */
+    if (rc == SPSH_E_CANCELED && o->log_fn != NULL) /* any rank: rank 0 cannot log yet */
         o->log_fn(o->log_user, SPSH_LOG_INFO, err->message);
     return rc;
 }

@@ -10,7 +10,7 @@
 #include "run_internal.h"
 #include "speechshard/inside.h"
 
-/* Applies gradients that are still due, so that the model is current for whatever uses it next. */
+/* Apply gradients that are still due, so that later work uses the current model. */
 static spsh_status finish_due(spsh__run *r, spsh_error *err)
 {
     const spsh_status rc = spsh__run_flush(r, err);
@@ -140,7 +140,7 @@ static void fill_result(const spsh__run *r, spsh_train_result *ret)
     };
 }
 
-/* The other processes wait for this one where communication is closed. */
+/* Finish the reports. The other processes wait for this one when they close their communicators. */
 static void end(spsh__run *r, const char *stopped)
 {
     spsh__run_report_graphs(r);

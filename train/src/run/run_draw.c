@@ -12,7 +12,7 @@
 #include "runtime/comm_sub.h"
 #include "speechshard/inside.h"
 
-#define TAG_NODE 28000u /* no strategy's, nor a part of a comm (comm_sub.h) */
+#define TAG_NODE 28000u /* used by no strategy and no sub-communicator (comm_sub.h) */
 
 enum { AHEAD_UPDATES = 2, NOTE_BYTES = 32 };
 enum { NOTE_LEASE = 1, NOTE_UPDATE, NOTE_PAUSE };
@@ -32,8 +32,8 @@ struct spsh__draw {
     uint32_t capacity; /* capacity of both rings below */
     /* a leader's: leases that were taken and dealt, and are not acknowledged */
     spsh__lease *taken;
-    uint32_t taken_first, taken_count, update_count; /* the last: of the update at work */
-    uint64_t dealt;                                  /* in this round */
+    uint32_t taken_first, taken_count, update_count; /* update_count: of the current update */
+    uint64_t dealt;                                  /* leases dealt in this round */
     uint64_t own_samples;                            /* acknowledged by this learner */
     bool is_over;                                    /* no more leases in this round */
     /* steps of this learner, requested from the feed or still to request */
@@ -179,7 +179,7 @@ static spsh_status lead(spsh__draw *d, spsh__drawn *ret, spsh_error *err)
     const spsh_status rc = take_all(d, err);
     if (rc != SPSH_OK)
         return rc;
-    const uint64_t given = d->taken[d->taken_first].samples; /* some updates ago */
+    const uint64_t given = d->taken[d->taken_first].samples; /* as of some updates ago */
     d->update_count = d->taken_count < d->update_size ? d->taken_count : d->update_size;
     *ret = (spsh__drawn){.is_pause = d->update_count == 0,
                          .batches = (d->update_count + d->node_size - 1) / d->node_size,

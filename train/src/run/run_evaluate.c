@@ -40,8 +40,8 @@ static spsh_status open_feed(spsh__run *r, const char *name, spsh__feed **ret, s
     return spsh__feed_open(&options, ret, err);
 }
 
-/* Log how many utterances of the alignments are in the datasets. Fails if data.train has not even
- * one of them. */
+/* Log how many utterances of the alignments are in the datasets. Fail if data.train has none of
+ * them. */
 static spsh_status log_alignments(const spsh__run *r, const uint8_t *of_train,
                                   const uint8_t *of_any, spsh_error *err)
 {
@@ -101,8 +101,8 @@ spsh_status spsh__run_check_dev(spsh__run *r, spsh_error *err)
     return rc;
 }
 
-/* By a model that only goes forward, of the same weights: an utterance of a dev set that is longer
- * than those of training needs its memory for as long as this takes, and none for a way back. */
+/* Open a forward-only model with the same weights. If a dev utterance is longer than all training
+ * utterances, its memory is needed only during the evaluation, and not for backward. */
 static spsh_status open_reader(spsh__run *r, const spsh__feed *feed, spsh__model **ret,
                                spsh_error *err)
 {
@@ -124,7 +124,7 @@ static spsh_status evaluate_one(spsh__run *r, const char *name, examples *e, sps
         .chunk_frames = r->model.shape.chunk_frames,
         .inputs = r->model.shape.inputs,
         .comm = r->world->comm,
-        .stop = r->o->record ? NULL : r->o->stop, /* in no message */
+        .stop = r->o->record ? NULL : r->o->stop, /* a record has no such stop */
         .symbols = r->model.shape.outputs,
         .beam_width = r->setup.config->beam_width,
         .heard_fn = take_example,

@@ -131,7 +131,8 @@ static spsh_status go(spsh__run *r, spsh_error *err)
     return rc;
 }
 
-/* How many updates were made of what a learner has, and its loss's scale, are its own. */
+/* Take rank 0's state. The update count and the loss scale are per learner, so keep this
+ * learner's. */
 static void take_pause(spsh__run *r, const pause *p)
 {
     const spsh__progress own = r->progress;

@@ -68,7 +68,7 @@ static spsh_status open_served(spsh__run *r, spsh_error *err)
     return spsh__served_open(&r->served, &r->optimizer, r->world->comm->world_size, err);
 }
 
-/* The arena of all learners. */
+/* Open the arena that all learners share. */
 static spsh_status open_shared(spsh__run *r, spsh_error *err)
 {
     const size_t size = r->learner.arena_elements * sizeof(float);
@@ -130,11 +130,11 @@ bool spsh__run_is_heard(const spsh__learner *l)
 spsh_status spsh__run_meet(spsh__run *r, bool is_taken, spsh_error *err)
 {
     const spsh__strategy_ops *ops = r->strategy->ops;
-    if (!ops->has_own_model) /* weights are equal on all ranks, running statistics are not */
+    if (!ops->has_own_model) /* equal on all ranks, in contrast to running statistics */
         return ops->needs_runtime ? spsh__strategy_mean_statistics(&r->learner, err) : SPSH_OK;
     spsh__backend_finish(r->backend);
     spsh_status rc = ops->settle_fn(r->strategy, err);
-    /* All have arrived, and no other arrives before consensus. */
+    /* All updates have arrived, and no other arrives before consensus. */
     if (rc == SPSH_OK && r->served.count > 0)
         r->progress.updates = r->served.parts[0].count;
     if (rc == SPSH_OK)

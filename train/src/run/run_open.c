@@ -16,7 +16,7 @@ static spsh_status open_world(spsh__run *r, spsh_error *err)
     return rc;
 }
 
-/* Before anything large is opened. */
+/* Call before large objects are opened. */
 static spsh_status configure(spsh__run *r, spsh_error *err)
 {
     spsh__run_world *w = r->world;
@@ -44,7 +44,7 @@ spsh__feed_options spsh__run_feed_options(const spsh__run *r, const char *const 
 
 static spsh_status open_feed(spsh__run *r, spsh_error *err)
 {
-    const bool is_staged = spsh__run_is_staged(r->setup.config); /* all see all batches */
+    const bool is_staged = spsh__run_is_staged(r->setup.config); /* all ranks see all batches */
     spsh__feed_options options =
         spsh__run_feed_options(r, (const char *const *)r->setup.config->train);
     options.weights = r->setup.config->train_weights;

@@ -35,7 +35,7 @@ static spsh_status on_skip(void *user, uint32_t leaf, spsh_error *err)
     return r->strategy->ops->skip_leaf_fn(r->strategy, leaf, err);
 }
 
-/* train.stages. */
+/* Read the cuts of train.stages. */
 static spsh_status read_cuts(const spsh__config *c, uint32_t cuts[SPSH__MODEL_LAYERS_MAX + 2],
                              uint32_t *ret_count, spsh_error *err)
 {
@@ -122,9 +122,9 @@ bool spsh__run_counts(const spsh__learner *l)
 /* ---- arenas ---- */
 
 typedef struct arena {
-    spsh__backend_buffer own;  /* this stage's */
+    spsh__backend_buffer own;  /* slice of this stage */
     const spsh__slice *slices; /* slices of all stages */
-    float *whole;              /* rank 0; NULL: there is no such arena */
+    float *whole;              /* whole arena on rank 0; NULL: not used */
 } arena;
 
 enum { ARENAS = 4 };
@@ -145,7 +145,7 @@ static spsh_status pass(spsh__comm *c, uint32_t rank, bool is_in, float *values,
                  : spsh__comm_send(c, rank, TAG_ARENA, values, bytes, err);
 }
 
-/* Move the slice of a stage other than rank 0's to or from rank 0, in parts. */
+/* On a rank other than 0: move this stage's slice to or from rank 0, in parts. */
 static spsh_status move_own(const spsh__learner *l, const arena *a, bool is_in, float *part,
                             spsh_error *err)
 {
@@ -163,7 +163,8 @@ static spsh_status move_own(const spsh__learner *l, const arena *a, bool is_in, 
     return rc;
 }
 
-/* Rank 0's part of the same, with all others, one after the other. */
+/* On rank 0: copy its own slice, and then move the slices of all other ranks, one rank at a
+ * time. */
 static spsh_status move_all(const spsh__learner *l, const arena *a, bool is_in, spsh_error *err)
 {
     const spsh__backend_ops *ops = l->backend->ops;

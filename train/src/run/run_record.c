@@ -19,7 +19,7 @@
 #include "runtime/runtime_record.h"
 #include "speechshard/inside.h"
 
-enum { MARK_RUN = 64 }; /* no strategy's, nor one of leases */
+enum { MARK_RUN = 64 }; /* kind of mark that neither strategies nor leases use */
 
 static spsh_status name_folder(const char *run, char **ret, spsh_error *err)
 {
@@ -27,7 +27,8 @@ static spsh_status name_folder(const char *run, char **ret, spsh_error *err)
     return *ret == NULL ? SPSH_NO_MEMORY(err) : SPSH_OK;
 }
 
-/* There is chance in it, and it is in the order of messages. */
+/* Reject a strategy without messages. A record holds only chance that is in the order of
+ * messages. */
 static spsh_status check_strategy(const char *name, spsh_error *err)
 {
     spsh__strategy *strategy = NULL;
@@ -70,7 +71,7 @@ spsh_status spsh__run_check_record(spsh__run *r, spsh_error *err)
     return rc;
 }
 
-/* The same for all learners, in any order of starts. */
+/* Same for all learners, and independent of the order in which they start. */
 static spsh_status hash_run(const spsh__run *r, uint64_t *ret, spsh_error *err)
 {
     char *text = spsh__setup_record_text(&r->setup, r->world->launch.local_size);
@@ -91,7 +92,7 @@ static spsh_status open_record(spsh__run *r, uint64_t run, spsh_error *err)
     spsh_status rc = r->runtime.record_folder == NULL
                          ? name_folder(r->o->run, &r->runtime.record_folder, err)
                          : SPSH_OK;
-    if (rc == SPSH_OK) /* on the disk of each node */
+    if (rc == SPSH_OK) /* each node may have its own disk */
         rc = spsh_io_make_directory(r->io, r->o->run, err);
     if (rc == SPSH_OK)
         rc = spsh_io_make_directory(r->io, r->runtime.record_folder, err);
@@ -101,7 +102,7 @@ static spsh_status open_record(spsh__run *r, uint64_t run, spsh_error *err)
         rc = spsh__record_open(&options, r->runtime.recorded, &r->runtime.used, err);
     if (rc != SPSH_OK) {
         r->runtime.recorded = NULL;
-        if (r->runtime.record_folder != NULL) /* that is empty: it would refuse the next start */
+        if (r->runtime.record_folder != NULL) /* if empty: it would block the next start */
             (void)r->io->rmdir_fn(r->io->user, r->runtime.record_folder);
     }
     return rc;

@@ -13,13 +13,13 @@
 enum { LEARNERS_MAX = 1024 };
 
 typedef struct stage {
-    spsh__run_outcome all;      /* SPSH_E_CANCELED: stopped and saved, as it was then */
-    spsh_train_options options; /* a learner's: with the record's configuration */
-    char *folder, *config;      /* what record and options name */
+    spsh__run_outcome all;      /* SPSH_E_CANCELED: the recorded run was stopped, and saved */
+    spsh_train_options options; /* options of a learner, with the record's configuration */
+    char *folder, *config;      /* strings that record and options point to */
     spsh__record_options record;
     uint32_t learners;
     spsh__replay *replay;
-    bool is_cut; /* a record has ended before its learner did */
+    bool is_cut; /* a record ends before its learner does */
 } stage;
 
 /* ---- the world of a learner ---- */
@@ -61,7 +61,8 @@ static spsh_status open_runtime(spsh__run_world *w, uint64_t run, const spsh_all
                      s->all.o->replay);
 }
 
-/* The learners take part in a stop only if their record says so: here it ends all of them. */
+/* A learner takes part in a stop only if its record contains the stop. A stop request here ends all
+ * learners. */
 static spsh_status begin_batch(spsh__run_world *w, spsh_error *err)
 {
     if (was_stopped((const stage *)w->state))
@@ -103,7 +104,7 @@ static spsh_status name_files(stage *s, spsh_error *err)
     if (s->folder == NULL || s->config == NULL)
         return SPSH_NO_MEMORY(err);
     s->options.config_path = s->config;
-    s->options.stop = NULL; /* begin_batch looks at the caller's */
+    s->options.stop = NULL; /* begin_batch reads the caller's flag */
     s->record = (spsh__record_options){spsh_allocator_default(),
                                        s->options.io != NULL ? s->options.io : spsh_io_default(),
                                        s->folder, 0};

@@ -11,7 +11,7 @@
 
 enum { LINE_BYTES = 200, LOG_BYTES = 600 };
 
-/* Rank 0 speaks for all; of errors every rank. */
+/* Only rank 0 logs, except for errors, which every rank logs. */
 void spsh__run_log(const spsh__run *r, spsh_log_level level, const char *format, ...)
 {
     char text[LOG_BYTES];
@@ -40,8 +40,8 @@ static spsh_status write_config(const spsh__run *r, const char *folder, const ch
     return rc;
 }
 
-/* RUN/config.yaml: what the run is, for people; the checkpoints have it, too. RUN/record's: for a
- * replay. */
+/* RUN/config.yaml is for people: checkpoints have the same configuration. RUN/record's is for
+ * replays. */
 static spsh_status write_configs(const spsh__run *r, spsh_error *err)
 {
     spsh_status rc = write_config(r, r->o->run, r->setup.config_text, err);
@@ -188,7 +188,7 @@ spsh_status spsh__run_report_epoch(spsh__run *r, spsh_error *err)
     return SPSH_OK;
 }
 
-/* A loss that is not a number, of a step that was left out, would hide all others. */
+/* Omit a loss that is not finite, from a skipped step: it would make the epoch's sum not finite. */
 static void add_to_epoch(spsh__run *r)
 {
     const bool is_number = isfinite(r->rows.totals[SPSH__ROW_LOSS]);
@@ -197,7 +197,7 @@ static void add_to_epoch(spsh__run *r)
             r->report.epoch_totals[i] += r->rows.totals[i];
 }
 
-/* Known when a shape was met for the first time. */
+/* Log new choices of algorithms, which are made when a shape first occurs. */
 static void log_recurrence(const spsh__run *r)
 {
     char text[LOG_BYTES];

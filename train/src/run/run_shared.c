@@ -35,7 +35,7 @@ static spsh_status make(const char *folder, const spsh_io *io, size_t size, char
                      folder);
 }
 
-/* Call also after a failure, so that all ranks fail. */
+/* Fail on all ranks if one rank has failed. All ranks call this, also after a failure. */
 static spsh_status agree(spsh__comm *comm, spsh_status own, spsh_error *err)
 {
     uint64_t has_failed = own != SPSH_OK;

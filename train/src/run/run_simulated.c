@@ -26,7 +26,7 @@ typedef struct player {
 } player;
 
 typedef struct theatre {
-    spsh__run_outcome all; /* SPSH_E_CANCELED where all stopped and saved */
+    spsh__run_outcome all; /* SPSH_E_CANCELED: all learners stopped and saved */
     spsh__cluster cluster;
     uint32_t learners;
     spsh__cluster_sim clock;
@@ -74,7 +74,7 @@ static double passed_s(const spsh__run_world *w, double real_s)
     return 0;
 }
 
-/* Since the run began, without the time between its starts. */
+/* Seconds since the run began, without the time between its starts. */
 static double time_s(const void *world)
 {
     const spsh__run_world *w = (const spsh__run_world *)world;

@@ -17,10 +17,10 @@ enum { SETTING_BYTES = 64, NAME_BYTES = 2 * SETTING_BYTES };
 
 /* ---- finding ---- */
 
-/* A text of rank 0 for all; the others' *text is made. */
+/* Copy a string of rank 0 to all ranks. The other ranks allocate *text. */
 static spsh_status share_text(const spsh__run_world *w, char **text, spsh_error *err)
 {
-    assert(!w->is_first || *text != NULL); /* else rank 0 has said that it could not start */
+    assert(!w->is_first || *text != NULL); /* else rank 0 has reported a failure */
     uint64_t size = w->is_first ? strlen(*text) + 1 : 0;
     spsh_status rc = spsh__comm_broadcast(w->comm, &size, sizeof(size), 0, err);
     if (rc == SPSH_OK && !w->is_first) {
@@ -66,7 +66,7 @@ static spsh_status find_config(spsh__run *r, spsh_error *err)
             : spsh__config_parse(text, strlen(text), overrides, &r->setup.config, err);
     if (rc != SPSH_OK)
         return rc;
-    /* Steps stay as large as they were, on fewer processes, too. */
+    /* Keep the original size of a step if the run resumes on fewer processes. */
     if (r->setup.config->virtual_world == 0)
         r->setup.config->virtual_world = r->saving.resumed != NULL
                                              ? r->saving.resumed_state.virtual_world
@@ -75,7 +75,7 @@ static spsh_status find_config(spsh__run *r, spsh_error *err)
     return r->setup.config_text == NULL ? SPSH_NO_MEMORY(err) : SPSH_OK;
 }
 
-/* The text of the vocabulary file that the configuration names. */
+/* Return the content of the vocabulary file that the configuration names. */
 static spsh_status read_vocabulary(const spsh__run *r, char **ret_text, spsh_error *err)
 {
     spsh__vocabulary *v = NULL;
@@ -87,8 +87,7 @@ static spsh_status read_vocabulary(const spsh__run *r, char **ret_text, spsh_err
     return *ret_text == NULL ? SPSH_NO_MEMORY(err) : SPSH_OK;
 }
 
-/* The run's own, whatever became of the file; one that says something else is not passed over in
- * silence. */
+/* Keep the run's vocabulary, even if its file is gone. Fail if the file has another vocabulary. */
 static spsh_status keep_vocabulary(spsh__run *r, spsh_error *err)
 {
     char *text = NULL;
@@ -199,7 +198,7 @@ static bool must_stay(const char *name)
     return strcmp(name, "features") == 0 || strncmp(name, "model.", 6) == 0;
 }
 
-/* Both canonical: the same keys in the same order. */
+/* Both texts are canonical: the same keys in the same order. */
 static spsh_status log_changes(const spsh__run *r, const char *before, const char *now,
                                spsh_error *err)
 {
@@ -243,7 +242,7 @@ static spsh_status other_optimiser(const spsh__run *r, spsh_error *err)
                      r->o->run);
 }
 
-/* Until all stages are here. */
+/* Keep the checkpoint's arenas on rank 0 until all stages are open. */
 static spsh_status keep_arenas(spsh__run *r, spsh_error *err)
 {
     const spsh__checkpoint *c = &r->saving.resumed_state;
@@ -275,9 +274,9 @@ static spsh_status take_arenas(spsh__run *r, spsh_error *err)
     return ops->status_fn(r->backend, err);
 }
 
-/* updates, skipped_steps, evaluated_step; the loss's scale (bits of a double), good steps with it:
- * in the checkpoint's `strategy` bytes. Those that were written before there was a scale end before
- * it. */
+/* The checkpoint's `strategy` bytes: updates, skipped_steps, evaluated_step, the loss scale (bits
+ * of a double), and the number of good steps with it. Checkpoints from before loss scaling end
+ * before the scale. */
 enum { EXTRA_BYTES = 40, EXTRA_BYTES_WITHOUT_SCALE = 24, POLL_EVERY_S = 1 };
 
 static spsh__loss_scale load_scale(const spsh__checkpoint *c, spsh__precision precision)
@@ -401,7 +400,7 @@ static spsh_status save_cursor(spsh__run *r, spsh_error *err)
 {
     size_t size = 0;
     if (r->step.pending != NULL || (r->rounds.has_own_model && !r->world->is_first))
-        return SPSH_OK; /* the cursor that was restored is in front of it */
+        return SPSH_OK; /* the restored cursor is before the pending batch */
     const spsh_status asked = write_cursor(r, NULL, 0, &size, err);
     if (asked != SPSH_OK)
         return asked;
@@ -488,7 +487,7 @@ static spsh_status save(spsh__run *r, spsh_error *err)
     r->saving.saved_s = spsh__world_now_s(r->world);
     rc = judge(r, spsh__checkpoint_flush(r->saving.writer, &failed), &failed,
                err);                              /* outcome of the previous checkpoint */
-    if (rc == SPSH_OK && r->model.stages != NULL) /* its memory is free again */
+    if (rc == SPSH_OK && r->model.stages != NULL) /* the arenas are free again */
         rc = spsh__run_gather_stages(&r->learner, &r->saving.arenas, err);
     return rc != SPSH_OK ? rc : put(r, err);
 }

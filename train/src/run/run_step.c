@@ -35,7 +35,7 @@ spsh_status spsh__run_step_open(spsh__run *r, spsh_error *err)
                                      &r->step.statistics_before, err);
 }
 
-/* ---- a leaf ---- */
+/* ---- a micro-batch ---- */
 
 static void on_bucket(void *user, uint32_t bucket)
 {
@@ -85,8 +85,8 @@ static spsh_status do_leaf(spsh__run *r, const spsh__feed_batch *b, double *row,
 
 /* Position of this rank in one step of the loader: its calls k = 0, 1, ... */
 typedef struct place {
-    uint32_t part, call; /* which of `accumulate`; k */
-    uint32_t own;        /* leaves of this rank before it */
+    uint32_t part, call; /* part: index of the accumulation; call: k */
+    uint32_t own;        /* number of this rank's earlier leaves */
 } place;
 
 /* Train on a batch. Batches past the virtual world are empty and are not micro-batches. */
@@ -149,7 +149,7 @@ static spsh_status begin(spsh__run *r, spsh_error *err)
     r->leaf.status = SPSH_OK;
     spsh_status rc = r->strategy->ops->before_forward_fn(r->strategy, err);
     if (rc == SPSH_OK && r->strategy->ops->has_own_model)
-        spsh__model_weights_changed(r->model.own); /* others' come in between steps */
+        spsh__model_weights_changed(r->model.own); /* others mix in models between steps */
     return rc;
 }
 
@@ -172,7 +172,8 @@ static spsh_status do_batches(spsh__run *r, const spsh__feed_batch *first, spsh_
 
 /* ---- the update ---- */
 
-/* Flags go with the first leaf: what one rank asks for, all do after the same step. */
+/* Store the flags in the row of the first leaf: if one rank requests an action, all ranks act after
+ * the same step. */
 static spsh_status put_flags(spsh__run *r, double now_s, spsh_error *err)
 {
     enum { STOP = 1, SAVE = 2, EVALUATE = 4 };
@@ -268,16 +269,16 @@ static spsh_status add_totals(spsh__run *r, const verdict *v, spsh_error *err)
                                  count, err);
 }
 
-/* The step is as if it had not been. is_overflow: with a lower scale of the loss
- * its gradients may be finite, as is usual where the scale begins and grows. */
+/* Undo the step. is_overflow: a lower loss scale may make the gradients finite, which is normal
+ * while the scale is high or grows. */
 static spsh_status skip(spsh__run *r, const verdict *v, bool is_overflow, spsh_error *err)
 {
     r->backend->ops->copy_fn(r->backend, r->learner.statistics, r->step.statistics_before,
                              r->learner.statistics_elements);
     r->progress.skipped_steps +=
-        !r->strategy->ops->has_own_model; /* else the sum over learners counts it */
+        !r->strategy->ops->has_own_model; /* else the sum over learners has it */
     if (v->counted <= 0)
-        return SPSH_OK; /* there was nothing to learn from in all of it, and nothing is wrong */
+        return SPSH_OK; /* no batch had anything to train on, which is not an error */
     if (is_overflow) {
         spsh__run_log(r, SPSH_LOG_INFO,
                       "step %llu is skipped: its gradients exceed the range of fp16; the loss "
@@ -303,7 +304,7 @@ static spsh_status learn(spsh__run *r, const verdict *v, uint64_t samples, spsh_
     spsh_status rc = SPSH_OK;
     r->step.facts.gradient_norm = v->norm;
     r->step.facts.rate = spsh__schedule_rate(r->setup.config, samples);
-    if (r->rounds.has_own_model) { /* the serving task updates by it */
+    if (r->rounds.has_own_model) { /* the serving task uses this rate for its updates */
         rc = spsh__run_enter(&r->runtime, r->learner.step, err);
         if (rc != SPSH_OK)
             return rc;
@@ -341,16 +342,16 @@ void spsh__run_fill_facts(spsh__run *r)
     f->has_staleness = r->learner.staleness != NULL;
 }
 
-/* Seconds for which the feed made this rank wait, since it had done so for before_ns. */
+/* Seconds for which this rank has waited for the feed, since its wait was before_ns. */
 static double waited_s(const spsh__run *r, uint64_t before_ns)
 {
     return spsh__world_passed_s(r->world, (double)(spsh__feed_wait_ns(r->feed) - before_ns) * 1e-9);
 }
 
-/* When parts of a step were over, for its facts. */
+/* Times at which the parts of a step ended, for its facts. */
 typedef struct step_times {
     double begin_s, computed_s, exchanged_s, wait_s;
-    uint64_t waited_ns, sent_bytes; /* before it */
+    uint64_t waited_ns, sent_bytes; /* totals at the beginning of the step */
 } step_times;
 
 static step_times begin_times(spsh__run *r)
@@ -429,7 +430,7 @@ spsh_status spsh__run_learn_drawn(spsh__run *r, const spsh__drawn *drawn, spsh_e
     return rc;
 }
 
-/* Totals and gradients are there. */
+/* Apply or skip the update, after totals and gradients are complete. */
 static spsh_status use(spsh__run *r, spsh_error *err)
 {
     verdict v = {0};
@@ -487,7 +488,7 @@ spsh_status spsh__run_step(spsh__run *r, spsh_error *err)
     if (r->step.has_learnt)
         rc = use(r, err);
     else
-        r->progress.step--; /* the first one's gradients come with the next */
+        r->progress.step--; /* gradients of the first step are applied in the next one */
     r->step.due_loss_scale = loss_scale;
     if (rc != SPSH_OK)
         return rc;

@@ -31,7 +31,7 @@ typedef struct planning {
     uint32_t name_count;
 } planning;
 
-/* ---- a step that was measured ---- */
+/* ---- the time of a measured step ---- */
 
 static int compare(const void *a, const void *b)
 {
@@ -39,7 +39,7 @@ static int compare(const void *a, const void *b)
     return *x < *y ? -1 : *x > *y;
 }
 
-/* "compute_s" of each line that has it. */
+/* Read "compute_s" from each line that has it. */
 static uint32_t read_measured(const char *text, size_t size, double *to)
 {
     static const char key[] = "\"compute_s\":";
@@ -139,7 +139,7 @@ static spsh_status check_name(const char *name, spsh_error *err)
         if (strcmp(spsh__strategy_name(i), name) == 0)
             return SPSH_OK;
     const spsh_status rc =
-        spsh__strategy_open(name, spsh_allocator_default(), &strategy, err); /* says which */
+        spsh__strategy_open(name, spsh_allocator_default(), &strategy, err); /* names it */
     spsh__strategy_close(strategy);
     return rc;
 }
@@ -159,7 +159,7 @@ static spsh_status find_names(planning *p, spsh_error *err)
     return rc;
 }
 
-/* ---- all of them, each by itself, on as many threads as there are cores ---- */
+/* ---- all simulations, each on its own, with one thread per core ---- */
 
 typedef struct job {
     const spsh__cluster *cluster;

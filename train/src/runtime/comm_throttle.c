@@ -20,7 +20,7 @@ typedef struct queued_message {
     void *bytes; /* a copy */
     size_t size_bytes;
     uint64_t go_ns;
-    spsh__comm_handle handle; /* handle of the parent */
+    spsh__comm_handle handle; /* handle at the parent */
     spsh_status status;
     spsh_error error;
     size_t next; /* next waiting message; NOTHING: none */
@@ -35,9 +35,8 @@ typedef struct throttle {
     pthread_cond_t news, gone; /* signals for the thread; for waits */
     queued_message *queued;
     size_t queued_max;
-    size_t first,
-        last;         /* indices of waiting messages in order of time; first NOTHING: none waits */
-    uint64_t free_ns; /* time when the link is free */
+    size_t first, last; /* indices of waiting messages, by time; first NOTHING: none */
+    uint64_t free_ns;   /* time when the link is free */
 } throttle;
 
 static throttle *throttle_of(const spsh__comm *c)

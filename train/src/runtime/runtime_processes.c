@@ -55,8 +55,8 @@ typedef struct processes {
     pthread_mutex_t lock; /* the learner's */
     pthread_cond_t news;  /* a message was served, a listener was set, or the run is over */
     bool is_closing;
-    bool outlives;      /* ranks that are lost */
-    spsh_status status; /* continue after the loss of ranks */
+    bool outlives;      /* continue after the loss of ranks */
+    spsh_status status; /* failure of serving */
     spsh_error error;
     pthread_mutex_t out_lock;
     pthread_cond_t own_news;              /* own_first changed, or the run is over */

@@ -1,5 +1,5 @@
-/* arena_mean.c: see arena_mean.h. Sums are doubles: of floats of some thousand ranks exact enough
- * that the mean is the nearest float but for ties. */
+/* arena_mean.c: see arena_mean.h. Sums are doubles. For some thousand ranks that is exact enough:
+ * except for ties, the mean is the float nearest to the exact mean. */
 #include "arena_mean.h"
 
 #include "speechshard/inside.h"
@@ -8,7 +8,7 @@
 #define TAG_MEAN 42u
 #define TAG_NEXT 43u
 
-/* The owner's: sum of all, in the order of ranks; then to all. */
+/* For the owner of a part: sum the part of all ranks in rank order, and send the mean to all. */
 static spsh_status own_part(spsh__comm *c, float *part, double *sum, float *theirs, size_t count,
                             spsh_error *err)
 {

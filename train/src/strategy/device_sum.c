@@ -5,7 +5,7 @@
 #include "comm/fold_tree.h"
 #include "speechshard/inside.h"
 
-#define PART_ELEMENTS 64u /* parts are of whole 256 bytes */
+#define PART_ELEMENTS 64u /* parts are multiples of 256 bytes */
 
 typedef struct spsh__device_sum {
     spsh_allocator allocator;
@@ -16,9 +16,9 @@ typedef struct spsh__device_sum {
     bool is_whole;
     spsh__collectives *collectives;
     uint32_t own_count;             /* leaves of this rank */
-    uint32_t next_own, next_bucket; /* what comes next */
+    uint32_t next_own, next_bucket; /* own leaf and bucket that on_bucket expects next */
     spsh__backend_buffer before;    /* running statistics of the step's beginning */
-    spsh__backend_buffer sum;       /* ... of the leaves so far; data NULL: a leaf a step */
+    spsh__backend_buffer sum;       /* sum over own leaves so far; data NULL: one leaf per step */
     double *rows;                   /* [own leaves][1 + count], folded into row 0 */
     double *present;                /* own leaves that had a batch */
 } spsh__device_sum;
@@ -78,7 +78,8 @@ static bool is_last(const spsh__device_sum *d)
     return d->next_own + 1 == d->own_count;
 }
 
-/* Each leaf begins with the statistics of the step's beginning; the last leaves their sum. */
+/* Each leaf starts from the statistics of the step's beginning. After the last own leaf, the
+ * statistics are the sum over own leaves, and their all-reduce starts. */
 static spsh_status pass_statistics(spsh__device_sum *d, spsh_error *err)
 {
     const spsh__learner *l = d->learner;
@@ -160,9 +161,9 @@ static spsh_status sum_skip(void *state, uint32_t leaf, spsh_error *err)
     return rc;
 }
 
-/* ---- the step's end ---- */
+/* ---- end of a step ---- */
 
-/* Sums over all leaves of whether there was a batch, and of rows. */
+/* Sum over all leaves the rows, and the number of leaves that had a batch. */
 static spsh_status share(spsh__device_sum *d, const double *rows, uint32_t count, spsh_error *err)
 {
     const size_t width = (size_t)count + 1;
@@ -280,7 +281,8 @@ static spsh_status sum_align(void *state, spsh_error *err)
     return rc == SPSH_OK ? land(d, err) : rc;
 }
 
-/* Even: this rank's part of a bucket; odd: the rest of the bucket, which all ranks update. */
+/* Even index: this rank's part of a bucket. Odd index: the rest of the bucket, which all ranks
+ * update. */
 static bool sum_slice(const void *state, uint32_t index, spsh__slice *ret)
 {
     const spsh__device_sum *d = state;

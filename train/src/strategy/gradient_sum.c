@@ -74,7 +74,7 @@ typedef struct spsh__gradient_sum {
     spsh__backend *adder; /* backend for joins: `backend`, or a separate one for the polling
                              thread */
     spsh__watch *watch;   /* runs between begin and end; NULL: no polling thread */
-    spsh_status watched;  /* how it went; its lock's */
+    spsh_status watched;  /* status of the polling thread; under the lock of watch */
     spsh_error watched_error;
 } spsh__gradient_sum;
 
@@ -102,7 +102,7 @@ static uint32_t tag_of(const spsh__gradient_sum *g, const range *r, bool is_gath
 
 /* Messages ---------------------------------------------------------------------------------- */
 
-/* A message to send, or with is_incoming to receive. Without bytes, nothing is sent or received. */
+/* A message to send, or, if is_incoming, to receive. A message without bytes is omitted. */
 typedef struct peer_message {
     uint32_t peer, tag;
     bool is_incoming;
@@ -134,7 +134,7 @@ static bool has_landed(spsh__gradient_sum *g, const pending *f)
     return true;
 }
 
-/* Writes the ranks with messages not yet received or sent, such as "2" or "1, 2". */
+/* Write the ranks with messages not yet received or sent, such as "2" or "1, 2". */
 static void name_unlanded(spsh__gradient_sum *g, const pending *f, char *text, size_t capacity)
 {
     uint32_t count = 0;
@@ -162,7 +162,8 @@ static spsh_status fail_missing(const spsh__gradient_sum *g, const char *missing
                      g->comm->world_size);
 }
 
-/* One whose message is late may wait for another one's itself. */
+/* Fail because of a late message. Its sender may itself be waiting for a rank, so poll all
+ * ranks. */
 static spsh_status fail_late(spsh__gradient_sum *g, const pending *f, uint32_t i, const char *what,
                              spsh_error *err)
 {
@@ -170,13 +171,14 @@ static spsh_status fail_late(spsh__gradient_sum *g, const pending *f, uint32_t i
     if (!spsh__comm_name_missing(g->comm, g->learner->step, missing, sizeof(missing)) ||
         missing[0] == '\0')
         name_unlanded(g, f, missing, sizeof(missing));
-    if (missing[0] == '\0') /* all have come, by now */
+    if (missing[0] == '\0') /* all messages have arrived in the meantime */
         (void)snprintf(missing, sizeof(missing), "%u", f->peers[i]);
     spsh__comm_fail(g->comm);
     return fail_missing(g, missing, what, err);
 }
 
-/* All deadlines count from wait_begin_ns. After a failure the messages are left where they are. */
+/* Wait for all messages. Deadlines count from wait_begin_ns. After a failure the messages stay in
+ * f. */
 static spsh_status land(spsh__gradient_sum *g, pending *f, const char *what, spsh_error *err)
 {
     spsh__comm *c = g->comm;
@@ -201,7 +203,7 @@ static spsh_status land(spsh__gradient_sum *g, pending *f, const char *what, sps
     return SPSH_OK;
 }
 
-/* A bucket's way ---------------------------------------------------------------------------- */
+/* A bucket's phases -------------------------------------------------------------------------- */
 
 static spsh_status start_reduce(spsh__gradient_sum *g, range *r, spsh_error *err)
 {
@@ -258,7 +260,7 @@ static void join(spsh__gradient_sum *g, range *r)
         g->ops->copy_fn(g->adder, sum, g->values[0], mine.count);
 }
 
-/* here: the range's, or as much of another arena. */
+/* here: the values of the range, in its own memory or in another arena. */
 static spsh_status start_gather(spsh__gradient_sum *g, range *r, spsh__backend_buffer here,
                                 spsh_error *err)
 {
@@ -299,7 +301,8 @@ static spsh_status next_phase(spsh__gradient_sum *g, range *r, spsh_error *err)
     return SPSH_OK;
 }
 
-/* An own leaf has passed the range: it is added or put aside, and the next one starts anew. */
+/* After an own leaf has passed the range: add or save it, and prepare the range for the next
+ * leaf. */
 static spsh_status pass(spsh__gradient_sum *g, range *r, uint32_t own, spsh_error *err)
 {
     r->next_own = own + 1;
@@ -317,7 +320,7 @@ static spsh_status pass(spsh__gradient_sum *g, range *r, uint32_t own, spsh_erro
     if (own + 1 == g->tree.own_count)
         return start_reduce(g, r, err);
     if (g->stage != NULL)
-        return SPSH_OK; /* the next one comes down over it */
+        return SPSH_OK; /* the next leaf is copied over it */
     if (!is_statistics(g, r))
         g->ops->zero_fn(g->backend, r->here, r->count);
     else if (r->count > 0)
@@ -343,7 +346,8 @@ static spsh__backend_buffer on_device(const spsh__gradient_sum *g, const range *
     return is_statistics(g, r) ? l->statistics : spsh__at(g->ops, l->gradients, r->arena_offset);
 }
 
-/* The leaf's values come down; the device's memory is made ready for the next leaf. */
+/* Copy the leaf's values from the device to the host, and prepare device memory for the next
+ * leaf. */
 static spsh_status send_down(spsh__gradient_sum *g, range *r, uint32_t own, spsh_error *err)
 {
     const spsh__backend *device = g->learner->backend;
@@ -422,7 +426,7 @@ static spsh_status sum_begin(void *state, spsh_error *err)
     spsh__gradient_sum *g = state;
     const spsh__learner *l = g->learner;
     (void)err;
-    spsh__watch_enter(g->watch); /* where the last step was not ended */
+    spsh__watch_enter(g->watch); /* in case the last step was not ended */
     spsh__watch_leave(g->watch, false);
     l->backend->ops->zero_fn(l->backend, l->gradients, l->arena_elements);
     if (l->statistics_elements > 0)
@@ -593,7 +597,7 @@ static void average_statistics(spsh__gradient_sum *g, double present)
 static spsh_status send_up(spsh__gradient_sum *g, double present, spsh_error *err)
 {
     const spsh__learner *l = g->learner;
-    spsh_status rc = spsh__device_stage_follow(g->stage, err); /* where no leaf has come down */
+    spsh_status rc = spsh__device_stage_follow(g->stage, err); /* if no leaf was copied down */
     for (uint32_t i = 0; rc == SPSH_OK && i < g->range_count; i++) {
         const range *r = &g->ranges[i];
         const bool is_all = g->is_whole || is_statistics(g, r);
@@ -617,7 +621,7 @@ static spsh_status sum_end(void *state, const double *rows, double *totals, uint
                          "%u shared numbers per micro-batch exceed the limit of %u", count,
                          SPSH__SHARED_MAX);
     spsh_status rc = enter(g, err);
-    spsh__watch_leave(g->watch, false); /* all that follows is this thread's */
+    spsh__watch_leave(g->watch, false); /* from here on only this thread uses g */
     g->wait_begin_ns = spsh__comm_now_ns(g->comm);
     for (uint32_t own = g->ranges[0].next_own; rc == SPSH_OK && own < g->tree.own_count; own++)
         rc = skip(g, g->tree.own[own], err);
@@ -673,7 +677,7 @@ static void square_own_blocks(spsh__gradient_sum *g, double *sums)
     }
 }
 
-/* From rank after rank to bucket after bucket. */
+/* Reorder the squares: from rank by rank to bucket by bucket. */
 static void order_squares(spsh__gradient_sum *g)
 {
     const double *from = g->packed_squares;
@@ -780,7 +784,7 @@ static spsh_status sum_gather(void *state, spsh__backend_buffer arena, spsh_erro
     return rc == SPSH_OK && g->stage != NULL ? spsh__device_stage_end(g->stage, err) : rc;
 }
 
-/* Rank 0's to all. */
+/* Copy rank 0's arena to all ranks. */
 static spsh_status align_arena(spsh__gradient_sum *g, spsh__backend_buffer arena, uint64_t elements,
                                spsh_error *err)
 {
@@ -919,7 +923,7 @@ static spsh_status number_leaves(spsh__gradient_sum *g, spsh_error *err)
                                 err);
 }
 
-/* The host's part of a learner on a device. */
+/* Open the host memory and staging of a learner on a device. */
 static spsh_status open_stage(spsh__gradient_sum *g, spsh_error *err)
 {
     spsh__backend *device = g->learner->backend;

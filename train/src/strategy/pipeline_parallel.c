@@ -47,7 +47,7 @@ struct spsh__stages {
     spsh__backend_buffer out[2]; /* gradients that go out, by turns */
     spsh__comm_handle out_sent[2];
     entry entries[SPSH__LEAVES_MAX];
-    uint32_t entry_count, entry_next; /* leaves of the step; the first leaf that is not done */
+    uint32_t entry_count, entry_next; /* leaves of the step; first leaf that is not done */
     uint32_t forwards, backwards;
     uint32_t leaf; /* in backward */
     spsh_status bucket_status;
@@ -342,7 +342,7 @@ static spsh_status take_back(spsh__stages *p, bool has_more, spsh_error *err)
     return rc;
 }
 
-/* The next stage gets them, and sends its gradients when it comes to that. */
+/* Send activations to the next stage, and post the receive of their gradients. */
 static spsh_status send_on(spsh__stages *p, context *c, spsh__backend_buffer out, spsh_error *err)
 {
     const uint32_t next = p->comm->rank + 1;

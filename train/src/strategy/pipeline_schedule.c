@@ -25,7 +25,8 @@ static spsh_status check_stages(uint32_t stages, uint32_t block_count, spsh_erro
         stages, block_count);
 }
 
-/* best[s][b]: the dearest of s + 1 stages that have the first b blocks. */
+/* best[s][b]: minimum, over all divisions of the first b blocks into s + 1 stages, of the most
+ * expensive stage. */
 spsh_status spsh__stages_balance(const double *works, uint32_t block_count, uint32_t stages,
                                  uint32_t *firsts, spsh_error *err)
 {

@@ -18,15 +18,15 @@
 
 enum {
     COORDINATES = 64,     /* coordinates of the quadratic, spread over the arena */
-    PIECE_ELEMENTS = 128, /* the least of a message with weights */
-    SMALL_BYTES = 300,    /* the most of one without */
+    PIECE_ELEMENTS = 128, /* minimum elements of a message with weights */
+    SMALL_BYTES = 300,    /* maximum bytes of a message without weights */
     BUCKETS = 8,
     BUCKETS_MAX = 32,
     MORE_STEPS = 4,
 };
 
 #define PART_ELEMENTS (SPSH__PART_BYTES / sizeof(float))
-#define MESSAGES      UINT64_C(1000000) /* messages of one strategy, about */
+#define MESSAGES      UINT64_C(1000000) /* approximate maximum of messages per strategy */
 #define RATE          0.05
 #define RATE_MAX      0.5
 #define NOISE         0.5
@@ -38,10 +38,10 @@ typedef struct student {
     spsh__strategy *strategy;
     spsh__staleness staleness;
     const struct world *world;
-    uint64_t sent_before;           /* bytes, when steps began */
-    uint64_t steps, updates_before; /* hogwild: of all, when weights were read */
+    uint64_t sent_before;           /* bytes sent before the steps began */
+    uint64_t steps, updates_before; /* hogwild: all updates at the read of weights */
     spsh__cluster_batch batch;
-    uint64_t compute_ns, step_ns; /* sums */
+    uint64_t compute_ns, step_ns; /* totals over all steps */
 } student;
 
 typedef struct world {
@@ -54,12 +54,12 @@ typedef struct world {
     float *shared;
     uint64_t elements;
     uint32_t bucket_count;
-    double rate, share; /* share: of a single gradient, where it changes the model of all */
+    double rate, share; /* share: weight of a single gradient that changes the shared model */
     double first_loss;
-    bool is_shared; /* learners have no messages, but one memory */
-    /* what came of it */
+    bool is_shared; /* learners share memory and send no messages */
+    /* results */
     uint64_t begin_ns, done, wanted; /* learner-steps */
-    uint64_t end_ns, last_ns;        /* when `wanted` were done; the last one; 0: not */
+    uint64_t end_ns, last_ns;        /* end of `wanted` steps, 0: not yet; end of the last */
     uint64_t target_done, target_ns;
     bool is_over;
 } world;
@@ -84,7 +84,7 @@ static double noise(const world *w, uint32_t learner, uint64_t step, uint32_t i)
            (spsh__sim_uniform(seed, learner * UINT64_C(1000003) + step, i) - 0.5);
 }
 
-/* Into gradients that are zero elsewhere. */
+/* Write the gradient of the quadratic. All other elements of the gradients are zero. */
 static void fill_gradients(const world *w, uint32_t number)
 {
     const spsh__learner *l = &w->students[number].learner;
@@ -129,7 +129,7 @@ static double loss(const world *w)
     return sum;
 }
 
-/* The optimiser's: plain SGD. */
+/* Optimizer update: plain SGD. */
 static void update_slice(void *user, const spsh__slice *slice, spsh__backend_buffer gradients,
                          double scale)
 {
@@ -145,7 +145,7 @@ static void update_slice(void *user, const spsh__slice *slice, spsh__backend_buf
 
 /* ---- a step ---- */
 
-/* The time since begin_ns was computing. SPSH_E_END: the others are done meanwhile. */
+/* Count the time since begin_ns as computation. SPSH_E_END: the other learners have finished. */
 static spsh_status computed(const world *w, student *s, uint64_t begin_ns, spsh_error *err)
 {
     s->compute_ns += spsh__sim_now_ns(w->clock.sim) - begin_ns;
@@ -172,7 +172,7 @@ static spsh_status forward_backward(world *w, uint32_t number, spsh_error *err)
     return rc;
 }
 
-/* total: batches that the gradients are the sum of. */
+/* total: number of batches in the sum of gradients. */
 static spsh_status update(world *w, uint32_t number, double total, spsh_error *err)
 {
     student *s = &w->students[number];
@@ -187,7 +187,7 @@ static spsh_status update(world *w, uint32_t number, double total, spsh_error *e
     return SPSH_OK;
 }
 
-/* Another learner-step is done. */
+/* Count a finished learner-step. */
 static void count(world *w, student *s)
 {
     s->steps++;
@@ -239,7 +239,7 @@ static spsh_status learn(void *user, uint32_t number, spsh_error *err)
     student *s = &w->students[number];
     uint64_t all = 1;
     spsh_status rc = s->strategy->ops->start_fn(s->strategy, &s->learner, err);
-    if (rc == SPSH_OK) /* all have begun */
+    if (rc == SPSH_OK) /* wait until all learners have started */
         rc = spsh__comm_all_reduce(s->learner.comm, SPSH__COMM_U64, SPSH__COMM_SUM, &all, 1, err);
     if (rc == SPSH_OK && !w->clock.has_begun) {
         w->begin_ns = spsh__sim_now_ns(w->clock.sim);
@@ -252,9 +252,9 @@ static spsh_status learn(void *user, uint32_t number, spsh_error *err)
     return w->is_over ? SPSH_OK : rc;
 }
 
-/* ---- the model, smaller ---- */
+/* ---- the reduced model ---- */
 
-/* How many parts there are to send, as the strategies cut them. */
+/* Number of parts of the simulated arena. The strategies cut the arena into that many parts. */
 static uint64_t parts_of(const world *w)
 {
     const uint64_t real = spsh__divide_up(w->o->weights, PART_ELEMENTS);

@@ -171,7 +171,7 @@ spsh_status spsh__strategy_open_parts(const spsh__strategy *s, spsh__backend_buf
                                             spsh__learner_parts(l, count_min), ret, err);
 }
 
-/* ---- what those share that sum all gradients ---- */
+/* ---- shared by strategies that sum all gradients ---- */
 
 /* Fall back to the host if NCCL is not available and not required. */
 static spsh_status open_collectives(spsh__learner *l, spsh__collectives **ret, spsh_error *err)
@@ -295,7 +295,7 @@ bool spsh__strategy_whole_slice(const spsh__strategy *s, uint32_t number, spsh__
     return true;
 }
 
-/* ---- what free strategies share ---- */
+/* ---- shared by strategies with a model per learner ---- */
 
 spsh_status spsh__strategy_own_zero(spsh__strategy *s, spsh_error *err)
 {

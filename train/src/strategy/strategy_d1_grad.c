@@ -19,7 +19,7 @@ enum { ROUNDS = 2 };
 typedef struct d1 {
     spsh__parts parts; /* parts of the gradients */
     spsh__owner_mean mean;
-    bool is_under_way; /* a round */
+    bool is_under_way; /* a round is in progress */
     double *row;       /* values of this learner */
     /* under the lock */
     double *rows[ROUNDS]; /* [learner][SPSH__SHARED_MAX], of a round mod 2 */
@@ -87,8 +87,8 @@ static spsh_status take_round(d1 *d, double *totals, uint32_t count, spsh_error 
     return SPSH_OK;
 }
 
-/* The sum that is due, zeros in the first step, comes into the place of a part of the gradients.
- * The next one's means come when this learner has sent that part, and no earlier. */
+/* Overwrite a part of the gradients with the outstanding sum, or with zeros in the first step.
+ * Means of the next round cannot overwrite the sum before this learner sends the part. */
 static void put_due(d1 *d, uint32_t part)
 {
     const uint64_t count = spsh__parts_elements(&d->parts, part);

@@ -13,14 +13,14 @@
 #include "speechshard/inside.h"
 #include "strategy_internal.h"
 
-#define TAGS_OF_NODE 10000u /* comm_sub.h: strategies use fewer */
+#define TAGS_OF_NODE 10000u /* first tag of a node (comm_sub.h); tags of strategies are lower */
 
 typedef struct hierarchy {
     spsh__comm *node_comm, *leader_comm;
     spsh__runtime *leader_runtime;
-    spsh__learner node, leader; /* as the two strategies see this learner */
+    spsh__learner node, leader; /* this learner, for inner and for outer */
     spsh__strategy *inner;
-    spsh__strategy *outer; /* leaders; else NULL */
+    spsh__strategy *outer; /* only for leaders; else NULL */
     spsh__parts parts;     /* parts of the weights */
     spsh__parts statistics;
 } hierarchy;
@@ -94,7 +94,7 @@ static spsh_status start(spsh__strategy *s, spsh__learner *l, spsh_error *err)
                          l->virtual_world, l->comm->world_size);
     spsh_status rc = spsh__strategy_begin(s, l, sizeof(hierarchy), err);
     hierarchy *h = state_of(s);
-    l->updated = (spsh__backend_buffer){NULL, false}; /* the leader's, of a node */
+    l->updated = (spsh__backend_buffer){NULL, false}; /* followers have a copy */
     if (rc == SPSH_OK)
         rc = spsh__strategy_open_parts(s, l->weights, 1, &h->parts, err);
     if (rc == SPSH_OK)
@@ -121,7 +121,7 @@ static spsh_status before_forward(spsh__strategy *s, spsh_error *err)
     return rc != SPSH_OK ? rc : h->inner->ops->before_forward_fn(h->inner, err);
 }
 
-/* The number that a leaf of this rank has within its node. */
+/* Index that a leaf of this rank has within its node. */
 static uint32_t node_leaf(const spsh__strategy *s, uint32_t leaf)
 {
     uint32_t own = 0;
@@ -148,7 +148,7 @@ static spsh_status after_backward(spsh__strategy *s, const double *rows, double 
     hierarchy *h = state_of(s);
     double none[SPSH__SHARED_MAX];
     spsh_status rc = h->inner->ops->after_backward_fn(h->inner, rows, totals, count, err);
-    if (rc == SPSH_OK && h->outer != NULL) /* its totals are of one rank: keep the node's */
+    if (rc == SPSH_OK && h->outer != NULL) /* ignore totals of a single rank */
         rc = h->outer->ops->after_backward_fn(h->outer, rows, none, count, err);
     return rc;
 }

@@ -18,7 +18,7 @@
 typedef struct hogwild {
     spsh__parts parts; /* parts of the weights */
     _Atomic float *shared;
-    float *before; /* an arena: as they were read */
+    float *before; /* the weights as they were read; in the arena's shape */
 } hogwild;
 
 static hogwild *state_of(const spsh__strategy *s)
@@ -83,7 +83,7 @@ static spsh_status after_step(spsh__strategy *s, spsh_error *err)
         for (uint64_t i = 0; i < count; i++) {
             const float before = h->before[first + i], after = h->parts.host[i];
             if (bits_of(after) == bits_of(before))
-                continue; /* another's, perhaps */
+                continue; /* keep what another learner may have written */
             const float now = atomic_load_explicit(&h->shared[first + i], memory_order_relaxed);
             const float next = now == before ? after : now + (after - before);
             atomic_store_explicit(&h->shared[first + i], next, memory_order_relaxed);

@@ -20,7 +20,8 @@ static spsh_status pipeline_start(spsh__strategy *s, spsh__learner *l, spsh_erro
     return spsh__strategy_sum_start(s, l, true, err);
 }
 
-/* Flags are any stage's. */
+/* Only the last stage has losses, but any stage can set a flag, so sum the totals over all
+ * stages. */
 static spsh_status pipeline_after_backward(spsh__strategy *s, const double *rows, double *totals,
                                            uint32_t count, spsh_error *err)
 {
@@ -132,7 +133,7 @@ static spsh_status pipeline_square_sum(spsh__strategy *s, double *ret, spsh_erro
     spsh_status rc = l->backend->ops->alloc_fn(l->backend, SPSH__BLOCK_ELEMENTS, &scratch, err);
     if (rc == SPSH_OK)
         rc = take_blocks(l, scratch, squares, err);
-    if (rc == SPSH_OK) /* each is 0 on all ranks but one */
+    if (rc == SPSH_OK) /* all ranks except one have 0 */
         rc = spsh__comm_all_reduce(l->staged->comm, SPSH__COMM_F64, SPSH__COMM_SUM, squares,
                                    (size_t)count, err);
     double sum = 0;

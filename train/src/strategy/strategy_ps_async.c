@@ -20,27 +20,27 @@
 #include "speechshard/inside.h"
 #include "strategy_internal.h"
 
-/* A learner, as a server of a part sees it. With overlaps two gradients may be unanswered. */
+/* A learner, as a server sees it, per part. If steps overlap, two gradients may be unanswered. */
 typedef struct client {
-    uint64_t came, answered; /* gradients of it */
+    uint64_t came, answered; /* number of gradients that arrived, and that were answered */
     uint64_t version;        /* version of the part in the last answer */
-    bool has_retired;        /* is not waited for */
+    bool has_retired;        /* servers do not wait for this learner */
 } client;
 
 typedef struct ps {
     spsh__own_model model; /* its arena: own parts as served, parts of others as last received */
-    spsh__backend_buffer gradients; /* a part's */
+    spsh__backend_buffer gradients; /* buffer for one part */
     uint32_t servers;
-    float *mine;              /* a part: of the computing task */
-    float *sent;              /* ... and under the lock */
-    uint64_t pushed, settled; /* gradients pushed in total, and when all had last settled */
+    float *mine;              /* one part, for the computing task */
+    float *sent;              /* one part, under the lock */
+    uint64_t pushed, settled; /* gradients pushed: in total, and up to the last settling */
     bool is_retired;
-    uint64_t round; /* how often all had settled; changes under the lock */
+    uint64_t round; /* number of times that all learners settled; changes under the lock */
     /* under the lock */
-    client *clients;    /* [part][learner]: of own parts */
+    client *clients;    /* [part][learner]; used for own parts */
     uint64_t *versions; /* [part] */
     bool *is_lost;      /* [learner] */
-    uint64_t answers;   /* parts that came back */
+    uint64_t answers;   /* number of parts that servers sent back */
 } ps;
 
 static ps *state_of(const spsh__strategy *s)
@@ -75,7 +75,8 @@ static spsh_status send_weights(ps *p, uint32_t part, uint32_t to, spsh_error *e
     return t->ops->post_fn(t, to, &m, err);
 }
 
-/* A learner's next answer: it is no more than the bound ahead of the last one then. */
+/* Return true if a learner's next answer is due: it would be at most `bound` steps ahead of `last`,
+ * the step of the slowest learner. */
 static bool is_due(const client *c, uint64_t last, uint32_t bound)
 {
     if (c->answered == c->came)
@@ -265,10 +266,10 @@ static spsh_status settle(spsh__strategy *s, spsh_error *err)
     return rc != SPSH_OK ? rc : reset_clocks(p, err);
 }
 
-/* Each part as its server has it, for all. */
+/* Copy each part from its server to all ranks. */
 static spsh_status share_parts(const ps *p, spsh__parts *parts, spsh_error *err)
 {
-    spsh__comm *c = spsh__learner_living(p->model.learner); /* servers have their ranks in it */
+    spsh__comm *c = spsh__learner_living(p->model.learner); /* no server was lost */
     spsh_status rc = SPSH_OK;
     for (uint32_t part = 0; rc == SPSH_OK && part < parts->count; part++) {
         const uint32_t server = server_of(p, part);
