@@ -44,7 +44,7 @@ static double square_sum(const float *x, uint64_t count)
            ((sums[4] + sums[5]) + (sums[6] + sums[7]));
 }
 
-/* Whole numbers: exact. */
+/* The sum is exact, because it has integers only. */
 static uint64_t noise_square_sum(const int16_t *noise, uint64_t count)
 {
     uint64_t sum = 0;
@@ -65,7 +65,7 @@ static const spsh__resampler *resampler_of(const spsh_augmenter *augmenter, uint
     return NULL;
 }
 
-/* Samples to work, at the drawn speed. Returns how many there are then. */
+/* Change the samples to the drawn speed, into work. Return the number of samples there. */
 static uint64_t change_speed(spsh_augmenter *augmenter, const spsh_augment_draw *draw,
                              const spsh_augment_input *input)
 {
@@ -95,7 +95,8 @@ static void enter_room(spsh_augmenter *augmenter, const spsh_augment_input *inpu
     augmenter->isa->scale_fn(augmenter->spare, count, (float)sqrt(before / after), augmenter->work);
 }
 
-/* How much of the noise is used from *at on, count being left; *at moves past it. */
+/* Return the length of the next stretch of noise from *at, at most `count`. *at advances past
+ * it. */
 static uint64_t next_stretch(const spsh_augment_input *input, uint64_t *at, uint64_t count)
 {
     if (*at == input->noise_count)
@@ -117,7 +118,7 @@ static void add_noise(spsh_augmenter *augmenter, const spsh_augment_draw *draw,
         noise += noise_square_sum(input->noise + at - stretch, stretch);
     }
     if (speech == 0 || noise == 0)
-        return; /* no ratio */
+        return; /* there is no ratio */
     const float scale =
         (float)(sqrt(speech / (double)noise) * amplitude_of_db(-(double)draw->snr_db));
     at = input->noise_start;
@@ -183,7 +184,7 @@ uint64_t spsh_augmenter_clipped_count(const spsh_augmenter *augmenter)
     return augmenter->clipped_count;
 }
 
-/* A resampler for each speed but 100, once. */
+/* Open one resampler for each distinct speed except 100. */
 static spsh_status open_resamplers(spsh_augmenter *augmenter, const spsh_augment_options *options,
                                    spsh_error *err)
 {

@@ -94,7 +94,7 @@ static void put_sounds(line *out, const spsh_augment_draw *draw,
     }
 }
 
-/* One mask; *many: masks are there already. */
+/* Append one mask. *many: masks precede it. */
 static void put_mask(line *out, const char *name, uint64_t first, uint64_t count, bool *many)
 {
     if (count == 0)

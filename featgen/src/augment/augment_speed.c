@@ -35,7 +35,8 @@ static double weight(double distance, double half, double cutoff)
     return sinc * bessel_i0(KAISER_BETA * sqrt(inside));
 }
 
-/* The 2 * half weights of a place between two inputs, 0 <= place < 1. */
+/* Compute the 2 * half weights for an output at fraction `place` between two inputs, 0 <= place <
+ * 1. */
 static void fill_place(double place, uint32_t half, double cutoff, float *weights)
 {
     double sum = 0;

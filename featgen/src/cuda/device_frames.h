@@ -98,7 +98,8 @@ DEVICE float device_log(const spsh__frame_tables *tables, float value)
 
 /* ----------------------------------------------------------------------------------- samples */
 
-/* frame_samples.c explains this. at: outside 0 ... count - 1. Returns count for a zero. */
+/* Return the index of the sample that replaces sample `at`, which is outside 0 ... count - 1 (see
+ * frame_samples.c). Return count for a zero. */
 DEVICE uint64_t device_mirrored(spsh_feature_edges edges, int64_t count, int64_t at)
 {
     const bool is_twice = edges == SPSH_EDGES_MIRROR;

@@ -11,14 +11,14 @@
 #define UTTERANCE_COUNT_DEFAULT UINT32_C(1024)
 #define FRAME_COUNT_DEFAULT     UINT64_C(262144)
 #define SAMPLE_COUNT_MAX        (UINT64_C(1) << 62)
-/* So that a grid of blocks, and places in rows, fit. */
+/* Keeps the grid of blocks, and the offsets in rows, within their types. */
 #define FRAME_COUNT_MAX (UINT64_C(1) << 31)
 
 struct spsh_cuda_features {
     const spsh_featgen *featgen;
     const spsh__device_features_entry *entry;
     spsh_cuda_features_options options; /* without zeros */
-    void *state;                        /* the plug-in's */
+    void *state;                        /* state of the plug-in */
 };
 
 /* Accept a smaller struct from an older caller. In a larger struct, the unknown fields must be
@@ -161,7 +161,7 @@ typedef struct extent {
     uint64_t frames, longest;
 } extent;
 
-/* Checks that all fits; nothing is written. */
+/* Check that the batch fits. Writes nothing but *ret_extent. */
 static spsh_status measure(const spsh_cuda_features *features, const spsh_cuda_feature_batch *batch,
                            extent *ret_extent, spsh_error *err)
 {

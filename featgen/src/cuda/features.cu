@@ -31,7 +31,7 @@ typedef struct slot {
 typedef struct state {
     uint32_t device;
     uint32_t utterance_count_max, mask_count;
-    spsh__device_job job; /* what does not change: tables, room, memory of ours */
+    spsh__device_job job; /* fields common to all batches: tables, offsets, memory of the plug-in */
     size_t block_bytes;   /* shared memory of a block of frames */
     void *tables;
     slot slots[SLOTS];
@@ -124,7 +124,7 @@ static spsh_status choose_lanes(state *self, spsh_error *err)
         return rc;
     job->room = spsh__device_room_of(&job->tables);
     const size_t most = (size_t)block_bytes;
-    const size_t quarter = (size_t)all_bytes / 4 - 1024; /* a block's own kilobyte */
+    const size_t quarter = (size_t)all_bytes / 4 - 1024; /* each block needs 1024 bytes more */
     if (!spsh__device_lanes(&job->room, quarter < most ? quarter : most, &job->lane_shift) &&
         !spsh__device_lanes(&job->room, most, &job->lane_shift))
         return spsh__cuda_fail(err, SPSH_E_UNSUPPORTED,
@@ -132,8 +132,7 @@ static spsh_status choose_lanes(state *self, spsh_error *err)
                                "block of this device has %d; compute these features on the CPU",
                                job->tables.fft_size, job->room.end * sizeof(float), block_bytes);
     self->block_bytes = ((size_t)job->room.end << job->lane_shift) * sizeof(float);
-    /* The most there is, not what this one needs: the setting is the kernel's, for all that use it.
-     */
+    /* Set the maximum, not what this job needs: all users of the kernel share the setting. */
     return spsh__cuda_check(cudaFuncSetAttribute(frames_kernel,
                                                  cudaFuncAttributeMaxDynamicSharedMemorySize,
                                                  block_bytes),

@@ -20,11 +20,11 @@ enum { SCRATCH_ALIGNMENT = 64 };
 struct spsh_featgen_worker {
     const spsh_featgen *featgen;
     void *memory;
-    void *scratch; /* into memory, aligned */
+    void *scratch; /* points into memory, aligned */
     float *values; /* the samples of a block's windows */
 };
 
-/* Samples from one window of a block to the next within values: no further than needed. */
+/* Distance of the windows of a block within values: the hop, but at most a window. */
 static size_t window_stride(const spsh__frame_tables *tables)
 {
     return tables->hop_samples < tables->window_samples ? tables->hop_samples

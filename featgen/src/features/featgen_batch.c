@@ -28,11 +28,11 @@ struct spsh__batch {
     const spsh_featgen *featgen;
     hand *hands; /* 0 is the caller's */
     uint32_t hand_count, started;
-    pid_t pid;         /* that started the threads */
+    pid_t pid;         /* process that started the threads */
     uint64_t *offsets; /* values before each utterance */
     size_t offset_capacity;
 
-    /* the call */
+    /* the current call */
     const spsh_feature_input *inputs;
     size_t count;
     const spsh_feature_batch *out;
@@ -40,7 +40,7 @@ struct spsh__batch {
 
     pthread_mutex_t lock; /* protects the members below */
     pthread_cond_t work, done;
-    uint64_t call; /* its number: a new one is work */
+    uint64_t call; /* number of the call; a new number signals work */
     uint32_t busy;
     bool stop;
     size_t failed; /* the first utterance that failed; SIZE_MAX: none */
@@ -141,7 +141,7 @@ static void init_lock(spsh__batch *batch)
     (void)pthread_cond_init(&batch->done, NULL);
 }
 
-/* A child that was forked has no threads, and one of the parent's may have held the lock. */
+/* A forked child has no threads, and a thread of the parent may have held the lock. */
 static void forget_parent(spsh__batch *batch)
 {
     if (batch->pid == getpid())
@@ -240,7 +240,7 @@ static spsh_status reserve(spsh__batch *batch, uint64_t row_values, spsh_error *
     return SPSH_OK;
 }
 
-/* Checks that all fits, and where each utterance goes. */
+/* Check that the batch fits, and compute the offset of each utterance. */
 static spsh_status lay_out(spsh__batch *batch, uint64_t *frame_counts, spsh_error *err)
 {
     const uint32_t dim = spsh_featgen_dim(batch->featgen);

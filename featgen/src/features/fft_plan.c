@@ -36,7 +36,7 @@ static uint32_t next_radix(uint32_t points)
     return points;
 }
 
-/* Fills in the factors; returns how many floats their tables have. */
+/* Fill in the factors. Return the number of floats in their tables. */
 static size_t factorise(spsh__fft_plan *plan)
 {
     size_t float_count = 0;

@@ -24,7 +24,7 @@ static uint64_t mirrored(const spsh__signal *signal, int64_t at)
     return (uint64_t)place;
 }
 
-/* Values from inside. */
+/* Read `count` values from sample `first` on. Samples that were not given are zeros. */
 static void take(const spsh__signal *signal, uint64_t first, size_t count, float *values)
 {
     size_t given = 0;

@@ -1,5 +1,6 @@
-/* frames_avx2.c: eight lanes. A vector of four values of eight frames, transposed within each half,
- * is a value of eight frames four times: lanes are frames 0 to 3 and 4 to 7. */
+/* frames_avx2.c: eight lanes. Four vectors hold four values each of frames i and i + 4, in their
+ * two halves. Transposed within the halves, each holds one value of eight frames: frames 0 to 3 in
+ * the lower half, frames 4 to 7 in the upper. */
 #include "frames.h"
 #include "frames_constants.h"
 

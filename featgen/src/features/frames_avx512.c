@@ -1,4 +1,4 @@
-/* frames_avx512.c: sixteen lanes; as frames_avx2.c, in quarters. */
+/* frames_avx512.c: sixteen lanes, like frames_avx2.c, but in quarters instead of halves. */
 #include "frames.h"
 #include "frames_constants.h"
 

@@ -9,7 +9,7 @@
 
 enum { STRIP = 32 };
 
-/* Below, a variance counts as this: of silence, or of one frame. */
+/* Minimum variance: for silence, or for a single frame. */
 #define VARIANCE_MIN 1e-10
 
 typedef struct strip_sums {

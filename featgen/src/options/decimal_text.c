@@ -33,7 +33,8 @@ static double scaled(double digits, int exponent)
     return exponent < 0 ? digits / power_of_ten(-exponent) : digits * power_of_ten(exponent);
 }
 
-/* digits[0].digits[1...] * 10^exponent as people write it. */
+/* Write digits[0].digits[1...] * 10^exponent: with "e" only if the number is very small or
+ * large. */
 static void write_digits(const char *digits, int count, int exponent, char *dst)
 {
     size_t size = 0;
@@ -77,7 +78,7 @@ size_t spsh__decimal_write(float value, char dst[SPSH__DECIMAL_BYTES_MAX])
         (void)snprintf(digits, sizeof digits, "%.0f", mantissa);
         is_same = (float)scaled(mantissa, exponent - asked + 1) == (float)rest;
     }
-    int count = (int)strlen(digits); /* another than asked for, where rounding carried */
+    int count = (int)strlen(digits); /* rounding may carry into one more digit */
     exponent += count - asked;
     while (count > 1 && digits[count - 1] == '0')
         count--;

@@ -37,7 +37,7 @@ static bool is_word(span text, const char *word)
     return strlen(word) == text.size && memcmp(word, text.at, text.size) == 0;
 }
 
-/* what, of: "preset of ", "features". */
+/* what, of: parts of the message, such as "preset of " and "features". */
 static spsh_status unknown_word(const char *what, const char *of, span text, const char *nearest,
                                 spsh_error *err)
 {

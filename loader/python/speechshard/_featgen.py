@@ -65,7 +65,7 @@ def _run(words):
 
 
 def _suggests(function):
-    """An unknown keyword is answered with the one that was meant, as the functions in C do."""
+    """Suggest the closest keyword for an unknown one, as the functions in C do."""
     known = list(function.__kwdefaults__)
 
     @functools.wraps(function)

@@ -110,9 +110,9 @@ static int add_sources(audit_call *c)
                : -1;
 }
 
-/* ---- the command line that the report shows ---- */
+/* ---- the command line in the report ---- */
 
-/* Takes line. */
+/* Append an option. Releases line. */
 static PyObject *append(PyObject *line, const char *option, const char *value)
 {
     PyObject *longer =
@@ -146,7 +146,7 @@ static PyObject *append_sorted(PyObject *line, const char *option, const spsh__p
     return line;
 }
 
-/* The same as the command's, so that the reports have the same bytes. */
+/* Return the line that the command would show, so that the reports have identical bytes. */
 static const char *command_line(audit_call *c)
 {
     PyObject *line = PyBytes_FromString("speechshard audit");

@@ -267,7 +267,7 @@ static PyObject *text_at(const batch *self, int list, const spsh_batch_utterance
     }
 }
 
-/* closure: one of LIST_. */
+/* closure: index of the list, LIST_... */
 static PyObject *get_list(PyObject *object, void *closure)
 {
     batch *self = (batch *)object;
@@ -299,7 +299,7 @@ static int64_t number_at(int which, const spsh_batch_utterance *utterance)
     }
 }
 
-/* closure: one of NUMBERS_. */
+/* closure: index of the numbers, NUMBERS_... */
 static PyObject *get_numbers(PyObject *object, void *closure)
 {
     batch *self = (batch *)object;
@@ -385,7 +385,7 @@ static PyObject *get_scalar(PyObject *object, void *closure)
     return spsh__py_number(((batch *)object)->batch, (const spsh__py_field *)closure);
 }
 
-/* closure: one of SPSH_BATCH_. */
+/* closure: a flag, SPSH_BATCH_... */
 static PyObject *get_flag(PyObject *object, void *closure)
 {
     return PyBool_FromLong((((batch *)object)->batch->flags & *(const unsigned *)closure) != 0);

@@ -109,7 +109,7 @@ typedef struct spsh__py_choice {
 /* Raise a TypeError for a keyword that a function does not have. Returns -1. names: those that it
  * has; NULL ends them. */
 int spsh__py_refuse_keyword(const char *function, PyObject *name, const char *const *names);
-/* -1 with a ValueError that lists the words. */
+/* Returns -1 with a ValueError that lists the words. */
 int spsh__py_refuse_word(const char *name, const spsh__py_choice *choices, PyObject *value);
 
 /* ---- py_array.c ---- */
@@ -252,7 +252,8 @@ void spsh__py_log_put(void *user, spsh_log_level level, const char *text); /* a 
 /* Deliver the queued messages, under the GIL. A pending exception stays pending; an exception of
  * the callable is reported as unraisable. */
 void spsh__py_log_drain(spsh__py_log *log, PyObject *callable);
-/* The same with no exception set; -1 with the one that the callable raises, the rest is lost. */
+/* Deliver the queued messages. Call with no exception set. Returns -1 with the callable's
+ * exception; the remaining messages are lost. */
 int spsh__py_log_pass(spsh__py_log *log, PyObject *callable);
 
 /* ---- py_options.c: the keywords of Loader ---- */

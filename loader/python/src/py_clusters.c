@@ -111,7 +111,7 @@ static PyObject *clusters_repr(PyObject *object)
     return PyUnicode_FromFormat("<%zd cluster%s>", count, count == 1 ? "" : "s");
 }
 
-/* As a list. */
+/* Pickle as a list. */
 static PyObject *clusters_reduce(PyObject *object, PyObject *unused)
 {
     (void)unused;

@@ -140,7 +140,7 @@ int spsh__py_refuse_word(const char *name, const spsh__py_choice *choices, PyObj
     if (text == NULL)
         return -1;
     PyObject *bytes = PyUnicode_Check(value) ? spsh__py_utf8(value, name) : NULL;
-    PyErr_Clear(); /* a text that is no UTF-8 has no near word */
+    PyErr_Clear(); /* no word is suggested for a string that is not UTF-8 */
     const char *near = bytes == NULL ? NULL
                                      : spsh_nearest_word(PyBytes_AsString(bytes),
                                                          (size_t)PyBytes_Size(bytes), words);
@@ -177,7 +177,7 @@ PyObject *spsh__py_report_class(PyObject *module, const char *name, const char *
     Py_XDECREF(base);
     if (class == NULL)
         return NULL;
-    Py_INCREF(class); /* AddObject takes one, the caller keeps the other */
+    Py_INCREF(class); /* AddObject takes one reference, the caller keeps the other */
     if (PyModule_AddObject(module, name, class) == 0)
         return class;
     Py_DECREF(class);

@@ -73,7 +73,7 @@ int spsh__py_sources_add(spsh_dedup_sources *sources, const spsh__py_texts *name
 
 /* ---- errors ---- */
 
-/* The rest of a message after the dataset's path. NULL: the message names another path. */
+/* Return the part of a message after the dataset's path. NULL: it names another path. */
 static const char *rest_of(const char *message, const char *path)
 {
     size_t bytes = strlen(path);

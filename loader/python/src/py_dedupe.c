@@ -224,7 +224,7 @@ static PyObject *sum_facts(const spsh_dedupe_sum *sum)
     return spsh__py_facts(dict);
 }
 
-/* {"pcm": sum, ...}: tiers that drop something. */
+/* {"pcm": sum, ...} with each tier that drops utterances. */
 static PyObject *drop_sums(const spsh_dedupe_result *result)
 {
     PyObject *dict = PyDict_New();
@@ -325,7 +325,7 @@ static PyObject *find_copies(dedupe_call *c)
     return NULL;
 }
 
-/* Keeps an exception that is set. The library has removed what was in it. */
+/* Remove the temporary directory, which the library has emptied. Keeps an exception that is set. */
 static void remove_temporary(dedupe_call *c)
 {
     PyObject *type = NULL, *value = NULL, *traceback = NULL;

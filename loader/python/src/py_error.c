@@ -94,8 +94,8 @@ static PyObject *add_class(PyObject *module, const char *name, PyObject *other, 
     return NULL;
 }
 
-/* __str__ of Exception: that of KeyError would put the message in quotes, and that of OSError may
- * expect two arguments. */
+/* Use __str__ of Exception: __str__ of KeyError puts the message in quotes, and __str__ of OSError
+ * may expect two arguments. */
 static PyObject *error_dict(void)
 {
     PyObject *dict = PyDict_New();

@@ -44,7 +44,8 @@ struct spsh__py_job {
 
 /* ---- the job's side ---- */
 
-/* The event to overwrite: the one of the newest phase, or a new one if there is space. */
+/* Return the event to write: the newest one if its phase is the same or the list is full, else a
+ * new event. */
 static event *new_event(spsh__py_job *job, const char *phase)
 {
     event *newest = job->event_count == 0 ? NULL : &job->events[job->event_count - 1];
@@ -106,7 +107,7 @@ static void *run(void *argument)
     return NULL;
 }
 
-/* ---- the calling thread ---- */
+/* ---- the calling thread's side ---- */
 
 static struct timespec deadline(void)
 {
@@ -118,7 +119,7 @@ static struct timespec deadline(void)
     return at;
 }
 
-/* Needs no GIL. True once the job has ended. */
+/* Needs no GIL. Returns true once the job has ended. */
 static bool wait_for_end(spsh__py_job *job)
 {
     const struct timespec at = deadline();
@@ -178,7 +179,7 @@ static int hand_on_progress(spsh__py_job *job, const spsh__py_work *work)
     return 0;
 }
 
-/* Everything that Python does meanwhile. An exception stays set. */
+/* Deliver progress and messages, and handle signals. An exception stays set. */
 static void serve(spsh__py_job *job, const spsh__py_work *work)
 {
     if (PyErr_Occurred() != NULL)

@@ -333,7 +333,7 @@ void spsh__py_arguments_clear(spsh__py_work *work)
 
 /* ---- the call as text ---- */
 
-/* Takes text; appends ", " if there is something before, and more. */
+/* Append ", " unless it is the first part, and then `more`. Releases text. */
 static PyObject *append(PyObject *text, bool *is_first, PyObject *more)
 {
     PyObject *longer = text == NULL || more == NULL

@@ -106,7 +106,8 @@ void spsh__py_log_put(void *user, spsh_log_level level, const char *text)
     free(added);
 }
 
-/* goes_on: report the callable's exception as unraisable. Else return -1 with it. */
+/* goes_on: report the callable's exception as unraisable. Otherwise return -1 with the exception
+ * set. */
 static int hand_on(PyObject *callable, int level, const char *text, bool goes_on)
 {
     PyObject *string = PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text), "replace");
@@ -131,7 +132,7 @@ static message *take_messages(spsh__py_log *log, int *ret_lost)
     return messages;
 }
 
-/* With no exception set. */
+/* Deliver all queued messages. Call with no exception set. */
 static int hand_on_all(spsh__py_log *log, PyObject *callable, bool goes_on)
 {
     char text[64];

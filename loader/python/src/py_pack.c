@@ -18,12 +18,12 @@ typedef struct pack_call {
     uint64_t rejects_max_ppm;
     uint64_t rate_hz, shard_bytes, memory_bytes, jobs;
     int codec, dedupe, order, split_from, wds_key, decoder;
-    const char *plugin; /* path of FFmpeg's plug-in; NULL: search it */
+    const char *plugin; /* path of FFmpeg's plug-in; NULL: search for the plug-in */
     bool trusts_headers, follows_links, is_strict;
     spsh_pack_options options;
     spsh_pack_report *report;
     spsh__py_job *job;
-    char warning[WARNING_BYTES]; /* the last one */
+    char warning[WARNING_BYTES]; /* the last warning */
 } pack_call;
 
 /* ---- arguments ---- */
@@ -350,7 +350,7 @@ static spsh_status run(void *call, spsh__py_job *job, spsh_error *err)
     return rc;
 }
 
-/* The library names members of spsh_pack_options. */
+/* Replace names of spsh_pack_options in an error by the keywords. */
 static void rename_options(spsh_error *err)
 {
     static const spsh_option_name names[] = {
@@ -375,7 +375,7 @@ static void rename_options(spsh_error *err)
     spsh_options_rename(err, names, sizeof(names) / sizeof(names[0]));
 }
 
-/* The error of damaged archives does not name them: the warning before it does. */
+/* The error about damaged archives does not name them, but the warning before the error does. */
 static void fail(const pack_call *c, spsh_error *err)
 {
     PyObject *advice = NULL;

@@ -8,7 +8,7 @@
 enum { SYMBOLS_MAX = 65536 };
 
 static PyObject *report_class, *vocabulary_class;
-static bool is_training; /* a process trains one run at a time; under the GIL */
+static bool is_training; /* a process trains one run at a time; guarded by the GIL */
 
 typedef struct train_call {
     spsh__py_work work;
@@ -16,10 +16,10 @@ typedef struct train_call {
     int resume;
     bool record;
     spsh__py_texts slow, freeze, kill;
-    const char *kind, *profile; /* of make_vocab, as the next */
+    const char *kind, *profile; /* arguments of make_vocab, like symbols */
     uint64_t symbols;
     PyObject *overrides; /* list of bytes "KEY=VALUE" */
-    const char **texts;  /* of overrides */
+    const char **texts;  /* pointers into overrides */
     spsh_train_options options;
     spsh_train_result result;
 } train_call;
@@ -67,7 +67,7 @@ static int put_override(PyObject *name, PyObject *value, train_call *c)
     return spsh__py_list_take(c->overrides, bytes);
 }
 
-/* A keyword with a dot, such as **{"train.rate": 3e-4}. */
+/* Take a keyword with a dot as an override, such as **{"train.rate": 3e-4}. */
 static int take_other(PyObject *name, PyObject *value, spsh__py_work *work)
 {
     return put_override(name, value, (train_call *)work);

@@ -121,7 +121,8 @@ void spsh__maker_close(spsh__maker *maker)
 
 /* ---- sounds ---- */
 
-/* Ask the policy. err names the utterance of the noise or RIR. Adds `what`, its purpose. */
+/* Ask the policy whether to omit a noise or RIR. err names its utterance; add `what`, its
+ * purpose. */
 static bool may_omit(const spsh__maker *maker, const char *what, spsh_status rc, spsh_error *err)
 {
     const spsh_error why = *err;
