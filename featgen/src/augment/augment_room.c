@@ -85,7 +85,8 @@ void spsh__room_close(const spsh_allocator *allocator, spsh__room_response *room
 
 /* ---- convolution ---- */
 
-/* Both parts are real: lanes as they are, and one point later, in one transform. */
+/* Transform undelayed lanes and lanes delayed by a point, as real and imaginary parts of one
+ * transform. */
 static void transform_response(spsh__room_response *room, const spsh__augment_isa *isa,
                                const int16_t *response, uint64_t count, uint32_t points_log2)
 {

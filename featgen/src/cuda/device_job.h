@@ -79,7 +79,7 @@ typedef struct spsh__device_block {
     uint64_t first_frame;
     uint32_t lane_count; /* frames in this block */
     float *memory;       /* room.end * lanes */
-    uint32_t order;      /* as spsh__kernel_block's */
+    uint32_t order;      /* same as in spsh__kernel_block */
 } spsh__device_block;
 
 static inline uint32_t spsh__device_larger(uint32_t a, uint32_t b)

@@ -12,7 +12,7 @@
 
 #include "device_frames.h"
 
-/* As in norm.c. */
+/* Same as in norm.c. */
 #define DEVICE_VARIANCE_MIN 1e-10
 
 /* One utterance. Its maximum values are shared by the threads of a block. */
@@ -21,7 +21,7 @@ typedef struct spsh__device_stats {
     const spsh__device_utterance *utterance;
     uint32_t number; /* number of the utterance */
     float *tops;     /* SPSH__DEVICE_THREADS */
-    uint32_t order;  /* as spsh__device_block's */
+    uint32_t order;  /* same as in spsh__device_block */
 } spsh__device_stats;
 
 /* The utterance's rows before the norm. */

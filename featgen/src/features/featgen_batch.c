@@ -26,7 +26,7 @@ typedef struct hand {
 
 struct spsh__batch {
     const spsh_featgen *featgen;
-    hand *hands; /* 0 is the caller's */
+    hand *hands; /* element 0 belongs to the calling thread */
     uint32_t hand_count, started;
     pid_t pid;         /* process that started the threads */
     uint64_t *offsets; /* values before each utterance */

@@ -18,7 +18,7 @@
 
 enum { WAIT_MS = 50, EVENTS_MAX = 64, PHASE_BYTES = 64, LINE_BYTES = 256 };
 
-#define STACK_BYTES ((size_t)1 << 20) /* as the command: 300 KB are needed; see ulimit -s */
+#define STACK_BYTES ((size_t)1 << 20) /* like the command; 300 KB are needed; see ulimit -s */
 
 /* Progress that Python has not seen. A phase has one event: its newest. */
 typedef struct event {

@@ -249,7 +249,8 @@ static spsh_status finish(spsh__comm *c, message *m, spsh_error *err)
     return SPSH_OK;
 }
 
-/* Take the lock, and return with it held. NULL: the message was already waited for. */
+/* Wait for a message without the lock, and return with the lock held. NULL: it was already waited
+ * for. */
 static message *await_locked(spsh__comm *c, spsh__comm_handle handle, uint32_t deadline_ms)
 {
     mpi_state *s = c->state;

@@ -99,9 +99,9 @@ typedef struct meeting {
     spsh__secret secret;
     char host[256]; /* host of rank 0; empty: not known */
     uint32_t port;
-    bool is_local; /* all on one node */
+    bool is_local; /* all ranks are on one node */
     uint64_t number, end_ns;
-    int listeners[2]; /* this rank's port; known port of rank 0 */
+    int listeners[2]; /* this rank's listener; on rank 0, another at the known port */
     uint32_t own_port;
     struct sockaddr_in6 *addresses; /* address of each rank */
     char why[160];                  /* reason that the last complete try failed */
@@ -449,7 +449,7 @@ static bool find_address(int socket, uint32_t port, struct sockaddr_in6 *ret)
     socklen_t size = sizeof(from);
     if (getpeername(socket, (struct sockaddr *)&from, &size) != 0)
         return false;
-    if (from.sin6_family == AF_INET) { /* mapped */
+    if (from.sin6_family == AF_INET) { /* IPv4 address in IPv6 form */
         const struct sockaddr_in v4 = *(struct sockaddr_in *)(void *)&from;
         from = (struct sockaddr_in6){.sin6_family = AF_INET6};
         from.sin6_addr.s6_addr[10] = from.sin6_addr.s6_addr[11] = 0xff;

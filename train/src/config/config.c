@@ -57,8 +57,8 @@ static const char *const rnns[] = {"auto",  "persistent", "cudnn-persistent",
                                    "cudnn", "stepwise",   NULL};
 static const char *const exchanges[] = {"auto", "nccl", "host", NULL};
 static const char *const decodes[] = {"host", "device", NULL};
-static const char *const damages[] = {"fail", "skip", NULL};      /* as spsh_on_error */
-static const char *const undecodables[] = {"skip", "fail", NULL}; /* as spsh_undecodable */
+static const char *const damages[] = {"fail", "skip", NULL};      /* order of spsh_on_error */
+static const char *const undecodables[] = {"skip", "fail", NULL}; /* order of spsh_undecodable */
 static const char *const schedules[] = {"constant", "anneal", "cosine", NULL};
 static const char *const strategies[] = {
     "allreduce", "partitioned", "ps-sync",      "ps-async",
@@ -232,7 +232,7 @@ static bool read_u64(const char *text, uint64_t *ret_value)
 
 /* ---- gathering ---- */
 
-/* "digits.yaml: line 7: train.rate", or "train.rate=x: train.rate". Truncated if too long. */
+/* Where a value was given: "digits.yaml: line 7: train.rate" or "train.rate=x: train.rate". */
 typedef struct place {
     char text[256];
 } place;
@@ -611,7 +611,7 @@ static spsh_status resolve(reading *r, spsh_error *err)
 {
     spsh__config *c = r->config;
     spsh_status rc = SPSH_OK;
-    for (size_t i = 0; i < FIELDS && rc == SPSH_OK; i++) /* the preset first: see the table */
+    for (size_t i = 0; i < FIELDS && rc == SPSH_OK; i++) /* the table lists the preset first */
         rc = r->given[i].bytes == NULL ? set_default(&fields[i], c, err)
                                        : set_field(&fields[i], &r->given[i], c, err);
     if (rc == SPSH_OK)
@@ -705,7 +705,7 @@ static void append_value(spsh__settings_text *to, const field *f, const spsh__co
     case FIELD_U64: append_whole(to, *(const uint64_t *)at); break;
     case FIELD_TRUTH: spsh__settings_append(to, f->words[*(const bool *)at ? 1 : 0]); break;
     case FIELD_WORD: spsh__settings_append(to, f->words[*(const uint32_t *)at]); break;
-    case FIELD_PRESET: /* the other keys of the model are all written, so only its kind matters */
+    case FIELD_PRESET: /* the other model keys are written, too, so only the kind matters */
         spsh__settings_append(to, c->model.kind == SPSH__MODEL_DS2 ? "ds2" : "lstm-hybrid");
         break;
     }

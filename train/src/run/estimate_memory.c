@@ -153,7 +153,7 @@ static spsh_status count_moments(const spsh__estimating *e, counter *c, spsh__le
     e->out->checkpoint_bytes =
         sizeof(float) * ((1 + (uint64_t)moments) * l->arena_elements + l->statistics_elements) +
         CHECKPOINT_REST_BYTES;
-    /* rank 0's copy of the arenas, and the writer's of them */
+    /* rank 0's copy of the arenas, and the checkpoint writer's copy */
     e->out->snapshot_bytes = 2 * e->out->checkpoint_bytes;
     return rc;
 }
@@ -174,7 +174,7 @@ static spsh_status open_sums(const spsh__estimating *e, counter *c, spsh__learne
     if (has_device_sums(e)) {
         rc = spsh__device_sum_open(l, true, NULL, &c->backend.allocator, &sum, err);
     } else {
-        c->ops.stream_fn = NULL; /* a backend of the host */
+        c->ops.stream_fn = NULL; /* act as a host backend */
         rc = spsh__gradient_sum_open(l, true, &c->backend.allocator, &sum, err);
     }
     e->out->sum_bytes = taken(c);
@@ -199,7 +199,7 @@ static uint32_t strategy_arenas(const char *name, uint32_t world)
         {"d1-grad",       2},
         {"d1-model",      3},
     };
-    if (strcmp(name, "dpsgd-ring") == 0) /* two rounds of each neighbour */
+    if (strcmp(name, "dpsgd-ring") == 0) /* two rounds per neighbor */
         return 2 * (world > 2 ? 2 : world - 1);
     for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
         if (strcmp(known[i].name, name) == 0)
@@ -215,7 +215,7 @@ static spsh_status count_sums(const spsh__estimating *e, counter *c, const spsh_
     const uint32_t world = e->launch.world_size > 0 ? e->launch.world_size : 1;
     const uint32_t arenas = strategy_arenas(has_nodes ? config->outer : config->strategy, world);
     spsh__comm alone = {.world_size = e->launch.world_size};
-    spsh__learner l = *learner; /* only this call sets comm and buckets */
+    spsh__learner l = *learner; /* a copy, so that comm and buckets are set only here */
     spsh_status rc = SPSH_OK;
     spsh__slice *slices = spsh__learner_list_buckets(model);
     if (slices == NULL)
@@ -226,7 +226,7 @@ static spsh_status count_sums(const spsh__estimating *e, counter *c, const spsh_
     l.bucket_count = spsh__model_bucket_count(model);
     l.virtual_world = spsh__feed_leaves(e->feed);
     l.accumulate = config->accumulate;
-    if (arenas == 0 || has_nodes) /* else gradients are each learner's own */
+    if (arenas == 0 || has_nodes) /* otherwise gradients are not summed */
         rc = open_sums(e, c, &l, err);
     e->out->sum_bytes += arenas * sizeof(float) * l.arena_elements;
     free(slices);

@@ -30,7 +30,7 @@ struct spsh__draw {
     spsh__leases *leases;          /* only for a leader */
     uint32_t node_size, update_size;
     uint32_t capacity; /* capacity of both rings below */
-    /* a leader's: leases that were taken and dealt, and are not acknowledged */
+    /* for a leader: leases that were taken and dealt, and are not acknowledged */
     spsh__lease *taken;
     uint32_t taken_first, taken_count, update_count; /* update_count: of the current update */
     uint64_t dealt;                                  /* leases dealt in this round */

@@ -48,10 +48,10 @@ typedef struct spsh__run_leaf {
 /* The model of this rank (run_pipeline.c: one stage, or the whole model). */
 typedef struct spsh__run_model {
     spsh__model_shape shape; /* shape of the whole model */
-    spsh__model *own;        /* this rank's */
+    spsh__model *own;        /* model of this rank */
     spsh__stages *stages;    /* only in a pipeline: has `own`; else NULL */
     spsh__comm *own_comm;    /* ... with only this rank */
-    spsh__slice *buckets;    /* the learner's, unless there are stages */
+    spsh__slice *buckets;    /* buckets of the learner, unless there are stages */
 } spsh__run_model;
 
 /* The rounds of asynchronous learners (run_free.c, run_lost.c). */
@@ -110,7 +110,7 @@ typedef struct spsh__run {
     spsh__run_world *world; /* the other ranks, their messages, the clock (run_world.h) */
     spsh__run_setup setup;  /* the configuration (run_setup.h) */
     spsh__compute compute;
-    spsh__backend *backend; /* compute's */
+    spsh__backend *backend; /* owned by compute */
     spsh__feed *feed;
     spsh__run_model model;
     spsh__progress progress;

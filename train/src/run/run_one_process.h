@@ -15,8 +15,8 @@ spsh_status spsh__run_replayed(const spsh_train_options *options, spsh_train_res
 
 /* ---- common to both (run_one_process.c) ---- */
 typedef struct spsh__run_outcome {
-    const spsh_train_options *o; /* the caller's */
-    spsh_train_result *result;   /* the caller's: learner 0's */
+    const spsh_train_options *o; /* options of the caller */
+    spsh_train_result *result;   /* result of the caller, filled in by learner 0 */
     spsh_status status;          /* the first failure */
     spsh_error error;
 } spsh__run_outcome;

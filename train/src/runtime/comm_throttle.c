@@ -17,7 +17,7 @@ typedef struct queued_message {
     bool is_used, has_gone; /* gone: passed to the parent, or failed */
     bool is_late;           /* not gone when the deadline of a wait passed */
     uint32_t to, tag;
-    void *bytes; /* a copy */
+    void *bytes; /* a copy of the message */
     size_t size_bytes;
     uint64_t go_ns;
     spsh__comm_handle handle; /* handle at the parent */

@@ -52,7 +52,7 @@ typedef struct processes {
     spsh_allocator allocator;
     pthread_t thread;
     bool has_thread;
-    pthread_mutex_t lock; /* the learner's */
+    pthread_mutex_t lock; /* lock of the learner */
     pthread_cond_t news;  /* a message was served, a listener was set, or the run is over */
     bool is_closing;
     bool outlives;      /* continue after the loss of ranks */

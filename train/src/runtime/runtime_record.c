@@ -76,7 +76,7 @@ static void write_block(recorder *r)
     r->mark_count = 0;
 }
 
-/* Under the lock. */
+/* Call with the lock held. */
 static void put(recorder *r, const spsh__recorded *m)
 {
     uint8_t *at = r->block + BLOCK_HEAD_BYTES + (size_t)r->mark_count * MARK_BYTES;

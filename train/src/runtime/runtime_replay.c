@@ -25,9 +25,9 @@ typedef struct actor {
     queued_message *first; /* received messages that were not served yet, in order of arrival */
     bool is_heard[SPSH__SERVICES]; /* the service has or had a listener */
     stand stands;
-    spsh__mark mark;              /* AT_ENTER */
-    uint64_t noted;               /* AT_NOTE: the recorded value */
-    bool (*ready_fn)(void *user); /* AT_WAIT */
+    spsh__mark mark;              /* valid if stands is AT_ENTER */
+    uint64_t noted;               /* valid if stands is AT_NOTE: the recorded value */
+    bool (*ready_fn)(void *user); /* valid if stands is AT_WAIT */
     void *ready_user;
     spsh_status status;
     spsh_error error;

@@ -24,7 +24,7 @@ typedef struct sim_message {
     struct sim_message *next;
     uint32_t from, to;
     bool is_comm;
-    uint32_t tag; /* comm.h's tag */
+    uint32_t tag; /* tag of a comm.h message */
     spsh__message message;
 } sim_message;
 
@@ -75,7 +75,7 @@ struct spsh__sim {
     spsh__sim_options options;
     spsh_allocator allocator;
     sim_learner *learners;
-    event *heap; /* the earliest first */
+    event *heap; /* earliest first */
     size_t event_count, event_max;
     uint64_t event_number;
     uint64_t now_ns;

@@ -12,7 +12,7 @@ struct spsh__device_stage {
     void *up;       /* event: after the last copy up */
     void **slots;   /* events */
     uint32_t slot_count;
-    float *memory; /* pinned */
+    float *memory; /* pinned host memory */
 };
 
 static void *compute_stream(const spsh__device_stage *s)

@@ -37,7 +37,7 @@ typedef struct pending {
 typedef struct range {
     spsh__backend_buffer here; /* slot 0 */
     uint64_t arena_offset;     /* offset in the gradients */
-    uint64_t count;            /* elements */
+    uint64_t count;            /* number of elements */
     uint64_t slot_offset;      /* in slots 1, 2, ... */
     uint64_t part_elements;    /* elements of every part except the last ones */
     uint64_t receive_offset;   /* in receive: a part for each piece of others */

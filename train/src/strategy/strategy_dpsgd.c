@@ -24,7 +24,7 @@ typedef struct dpsgd {
     /* under the lock; [round mod 2] */
     float *theirs[ROUNDS][SIDES]; /* arenas */
     uint32_t came[ROUNDS];        /* parts, of all sides */
-    uint64_t round;               /* this learner's: the step's number since start */
+    uint64_t round;               /* this learner's round: its steps since start */
 } dpsgd;
 
 static dpsgd *state_of(const spsh__strategy *s)
