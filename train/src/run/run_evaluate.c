@@ -124,7 +124,7 @@ static spsh_status evaluate_one(spsh__run *r, const char *name, examples *e, sps
         .chunk_frames = r->model.shape.chunk_frames,
         .inputs = r->model.shape.inputs,
         .comm = r->world->comm,
-        .stop = r->o->record ? NULL : r->o->stop, /* a record has no such stop */
+        .stop = r->o->record ? NULL : r->o->stop, /* a replay could not repeat it */
         .symbols = r->model.shape.outputs,
         .beam_width = r->setup.config->beam_width,
         .heard_fn = take_example,

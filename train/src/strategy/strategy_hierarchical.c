@@ -94,7 +94,7 @@ static spsh_status start(spsh__strategy *s, spsh__learner *l, spsh_error *err)
                          l->virtual_world, l->comm->world_size);
     spsh_status rc = spsh__strategy_begin(s, l, sizeof(hierarchy), err);
     hierarchy *h = state_of(s);
-    l->updated = (spsh__backend_buffer){NULL, false}; /* followers have a copy */
+    l->updated = (spsh__backend_buffer){NULL, false}; /* the leader has the arena */
     if (rc == SPSH_OK)
         rc = spsh__strategy_open_parts(s, l->weights, 1, &h->parts, err);
     if (rc == SPSH_OK)

@@ -269,7 +269,7 @@ static spsh_status settle(spsh__strategy *s, spsh_error *err)
 /* Copy each part from its server to all ranks. */
 static spsh_status share_parts(const ps *p, spsh__parts *parts, spsh_error *err)
 {
-    spsh__comm *c = spsh__learner_living(p->model.learner); /* no server was lost */
+    spsh__comm *c = spsh__learner_living(p->model.learner); /* servers keep their ranks in it */
     spsh_status rc = SPSH_OK;
     for (uint32_t part = 0; rc == SPSH_OK && part < parts->count; part++) {
         const uint32_t server = server_of(p, part);
