@@ -234,7 +234,7 @@ static spsh_status fail_mark(const actor *l, spsh_error *err)
 
 /* Return true if no mark orders the next action of this computing task: it begins, or its wait is
  * over. */
-static bool has_own_model(const actor *l)
+static bool is_unordered(const actor *l)
 {
     return l->stands == BEGINS || (l->stands == AT_WAIT && l->ready_fn(l->ready_user));
 }
@@ -281,7 +281,7 @@ static spsh_status go_on(actor *l, bool *ret_has_moved, spsh_error *err)
     spsh_status rc = SPSH_OK;
     bool moves = true;
     while (rc == SPSH_OK && moves) {
-        moves = has_own_model(l);
+        moves = is_unordered(l);
         if (moves)
             let_go(l);
         else if (l->at < l->mark_count)
