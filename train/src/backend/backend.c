@@ -1,7 +1,7 @@
-/* backend.c: backends by name, and memory of those whose memory is the host's.
+/* backend.c: open backends by name, and allocate buffers of backends in host memory.
  *
- * A host buffer is a block of the allocator's with room in front: its data begins at a multiple of
- * 256 bytes, and the word before that is where the block begins.
+ * A host buffer is a block of the allocator with spare bytes in front. Its data begins at a
+ * multiple of 256 bytes, and the word before the data holds the address of the block.
  */
 #include "backend.h"
 

@@ -29,14 +29,14 @@
  * In the last two precisions, activations, their gradients, and a copy of the weights have 16 bits.
  */
 typedef enum spsh__precision {
-    SPSH__FP32 = 0, /* the backend's own: float, double */
+    SPSH__FP32 = 0, /* element type of the backend: float or double */
     SPSH__TF32 = 1, /* factors rounded to 10 fraction bits */
     SPSH__BF16 = 2,
     SPSH__FP16 = 3, /* gradients are scaled: spsh__loss_scale */
 } spsh__precision;
 
-/* Bytes of a backend: elements are the backend's own (element_bytes each) or, where is_half, of 16
- * bits in the backend's precision. data NULL: none. Views are made by spsh__at. */
+/* Memory of a backend. Elements have the type of the backend (element_bytes each). With is_half
+ * they have 16 bits in the precision of the backend. data NULL: no buffer. spsh__at makes views. */
 typedef struct spsh__backend_buffer {
     void *data;
     bool is_half;
@@ -45,7 +45,7 @@ typedef struct spsh__backend_buffer {
 typedef struct spsh__conv_shape {
     uint32_t batch, in_channels, out_channels;
     uint32_t in_bins, in_frames;   /* F, T */
-    uint32_t out_bins, out_frames; /* as spsh__conv_out says */
+    uint32_t out_bins, out_frames; /* as spsh__conv_out returns */
     uint32_t kernel_bins, kernel_frames, stride_bins, stride_frames, pad_bins, pad_frames;
 } spsh__conv_shape;
 
@@ -56,9 +56,9 @@ typedef struct spsh__rows {
 
 typedef enum spsh__cell { SPSH__CELL_LSTM = 0, SPSH__CELL_GRU = 1 } spsh__cell;
 
-/* By which of several ways a GPU does recurrent layers (backend_cuda_rnn.h). */
+/* Algorithms for recurrent layers on a GPU (backend_cuda_rnn.h). */
 typedef enum spsh__rnn_algorithm {
-    SPSH__RNN_AUTO = 0, /* persistent with 16 bits, else from cudnn-persistent on */
+    SPSH__RNN_AUTO = 0, /* 16 bits: first try persistent; else cudnn-persistent */
     SPSH__RNN_PERSISTENT,
     SPSH__RNN_CUDNN_PERSISTENT,
     SPSH__RNN_CUDNN,
@@ -92,7 +92,7 @@ static inline bool spsh__rnn_is_empty(const spsh__rnn_shape *s)
 
 typedef struct spsh__rnn_weights {
     spsh__backend_buffer input, recurrent, input_bias;
-    spsh__backend_buffer recurrent_bias; /* data NULL: none */
+    spsh__backend_buffer recurrent_bias; /* data NULL: no such bias */
 } spsh__rnn_weights;
 
 /* Batch statistics per channel. Elements count if their frame is below lengths[n] (NULL: all), or
@@ -128,7 +128,7 @@ typedef struct spsh__ctc_result { /* result of one utterance */
     bool is_infeasible;           /* fewer frames than labels and repeats: gradient 0 */
 } spsh__ctc_result;
 
-/* With g = gradient * gradient_scale + weight_decay * w (where it decays), as PyTorch has it:
+/* With g = gradient * gradient_scale + weight_decay * w (if it decays), as PyTorch has it:
  *
  *     m = momentum * m + g;  w -= rate * (is_nesterov ? g + momentum * m : m)
  */
@@ -139,7 +139,7 @@ typedef struct spsh__sgd {
 
 /* Loshchilov and Hutter 2019, with g = gradient * gradient_scale, as PyTorch has it:
  *
- *     w -= rate * weight_decay * w                                      where it decays
+ *     w -= rate * weight_decay * w                                      if it decays
  *     m = beta1 * m + (1 - beta1) * g;  v = beta2 * v + (1 - beta2) * g * g
  *     w -= rate * m / (1 - beta1^step) / (sqrt(v / (1 - beta2^step)) + epsilon)
  */
@@ -148,8 +148,8 @@ typedef struct spsh__adamw {
     uint64_t step; /* from 1 */
 } spsh__adamw;
 
-/* c[m][n] = a[m][k] b[k][n] + keep * c; a as [k][m] where a_transposed, b as [n][k] where
- * b_transposed. Row-major; strides of rows in elements. */
+/* c[m][n] = a[m][k] b[k][n] + keep * c; a is [k][m] if a_transposed, b is [n][k] if b_transposed.
+ * Row-major, with row strides in elements. */
 typedef struct spsh__gemm {
     bool a_transposed, b_transposed;
     uint32_t m, n, k;
@@ -159,24 +159,24 @@ typedef struct spsh__gemm {
 } spsh__gemm;
 
 typedef struct spsh__conv_grad {
-    spsh__backend_buffer x, weight, dy;  /* in */
+    spsh__backend_buffer x, weight, dy;  /* inputs */
     spsh__backend_buffer dx;             /* data NULL: not computed */
     spsh__backend_buffer dweight, dbias; /* added to */
 } spsh__conv_grad;
 
 typedef struct spsh__norm_io {
-    spsh__backend_buffer x, y; /* may be the same */
+    spsh__backend_buffer x, y; /* y may be x */
 } spsh__norm_io;
 
 typedef struct spsh__norm_grad {
-    spsh__backend_buffer x, dy, dx;      /* dx may be dy; of padding 0 unless counts_padding */
+    spsh__backend_buffer x, dy, dx;      /* dx may be dy; 0 in padding unless counts_padding */
     spsh__backend_buffer dweight, dbias; /* added to */
 } spsh__norm_grad;
 
 typedef struct spsh__rnn_grad {
     const spsh__rnn_weights *weights, *gradients; /* gradients are added to */
-    spsh__backend_buffer x, y, reserve;           /* reserve is used up: overwritten */
-    spsh__backend_buffer dy;                      /* 0 in padding; used up */
+    spsh__backend_buffer x, y, reserve;           /* reserve is overwritten */
+    spsh__backend_buffer dy;                      /* 0 in padding; overwritten */
     spsh__backend_buffer dx;                      /* data NULL: not computed */
 } spsh__rnn_grad;
 
@@ -199,7 +199,7 @@ typedef struct spsh__ctc_io {
     spsh__ctc_result *results;    /* N, on the host */
 } spsh__ctc_io;
 
-/* Softmax cross-entropy of rows with a state each; UINT32_MAX: not learnt from. */
+/* Softmax cross-entropy of rows with one state each. State UINT32_MAX: not trained on. */
 typedef struct spsh__cross_entropy {
     size_t rows;
     uint32_t width;
@@ -213,7 +213,7 @@ typedef struct spsh__cross_entropy {
     uint64_t right;     /* written: rows whose first maximum is the state's logit */
 } spsh__cross_entropy;
 
-/* Columns between matrices: directions side by side, and back. Strides of rows in elements. */
+/* Columns to copy between matrices, to join or split directions. Row strides in elements. */
 typedef struct spsh__columns {
     size_t rows;
     uint32_t width;
@@ -269,7 +269,7 @@ typedef struct spsh__backend_ops {
     /* memory; alloc_fn: zeroed, aligned to 256 bytes; from and to of a copy do not overlap */
     spsh_status (*alloc_fn)(spsh__backend *b, size_t count, spsh__backend_buffer *ret,
                             spsh_error *err);
-    void (*free_fn)(spsh__backend *b, spsh__backend_buffer buffer); /* data NULL is fine */
+    void (*free_fn)(spsh__backend *b, spsh__backend_buffer buffer); /* data may be NULL */
     void (*write_f32_fn)(spsh__backend *b, spsh__backend_buffer to, const float *from,
                          size_t count);
     void (*read_f32_fn)(spsh__backend *b, float *to, spsh__backend_buffer from, size_t count);
@@ -297,8 +297,7 @@ typedef struct spsh__backend_ops {
                             const spsh__norm_io *io);
     void (*norm_backward_fn)(spsh__backend *b, const spsh__norm_shape *s, const uint32_t *lengths,
                              const spsh__norm_state *state, const spsh__norm_grad *g);
-    /* min(max(x, 0), limit) and its gradient, from y; y may be x, dx may be dy. Not a number stays
-     * one. */
+    /* min(max(x, 0), limit) and its gradient, from y; y may be x, dx may be dy. NaN stays NaN. */
     void (*clip_forward_fn)(spsh__backend *b, double limit, size_t count, spsh__backend_buffer x,
                             spsh__backend_buffer y);
     void (*clip_backward_fn)(spsh__backend *b, double limit, size_t count, spsh__backend_buffer y,

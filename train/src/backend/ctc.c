@@ -34,7 +34,7 @@ spsh__ctc_result spsh__ctc_f32(const spsh__ctc_utterance *u, const float *logits
     return (wide != NULL ? wide : spsh__ctc_f32_simd128())(u, logits, dlogits, scratch);
 }
 
-/* ---- doubles, one by one: for the backend reference */
+/* ---- doubles, one lane: for the backend reference */
 
 typedef double real;
 typedef double vec;
@@ -44,7 +44,7 @@ enum { LANES = 1, MANTISSA_BITS = 52, BIAS = 1023, TERMS = 13 };
 #define HEAD spsh__ctc_result spsh__ctc_f64
 #define TARGET
 #define INLINE static inline
-/* The first with 21 zeros at its end. */
+/* high part of ln 2; its last 21 bits are 0 */
 #define LN2_HIGH 6.93147180369123816490e-01
 #define LN2_LOW  1.90821492927058770002e-10
 

@@ -21,8 +21,8 @@
 
 #include "backend.h"
 
-/* Elements of scratch for an utterance; grows with each argument. Without gradients two rows of
- * alpha are enough, however many frames there are: then 1 frame is what to ask for. */
+/* Elements of scratch for an utterance; grows with each argument. Without gradients, two rows of
+ * alpha are enough for any number of frames: then pass frames = 1. */
 size_t spsh__ctc_scratch(uint32_t frames, uint32_t labels, uint32_t symbols);
 
 /* logits, dlogits: row t begins at t * stride. scale: of the gradient. */

@@ -53,7 +53,7 @@ static const real series[14] = {(real)1,
 
 /* ---------------------------------------------------------------------------------- numbers */
 
-/* As many vectors have SPSH__CTC_LANES_MAX numbers. */
+/* Number of vectors that hold SPSH__CTC_LANES_MAX numbers. */
 enum { PARTS = SPSH__CTC_LANES_MAX / LANES };
 
 typedef struct number {
@@ -222,7 +222,7 @@ static work make_work(const spsh__ctc_utterance *u, real *scratch)
     w.label_m = w.posterior + symbols;
     w.label_e = w.label_m + row;
     w.skip = w.label_e + row;
-    w.beta = w.skip + 2 * row; /* four arrays belong to labels, one is not used */
+    w.beta = w.skip + 2 * row; /* four label arrays precede beta; one is unused */
     w.states = w.beta + 4 * row;
     w.alpha = w.states + 4 * row;
     for (size_t i = 0; i < row; i++) {
@@ -375,7 +375,7 @@ TARGET static double go_forward(const work *w, const real *logits, bool keeps_al
         step_forward(w, w->alpha + (t & kept) * row, w->alpha + ((t + 1) & kept) * row);
     }
     const states last = states_at(w, w->alpha + (u->frames & kept) * row);
-    const size_t end = u->label_count; /* the last blank; the last label has the same index */
+    const size_t end = u->label_count; /* index of the last blank and the last label */
     const double blank = (double)last.blank_e[end];
     const double label = (double)last.label_e[end];
     const double greatest = blank > label ? blank : label;

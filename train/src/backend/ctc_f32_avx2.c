@@ -1,5 +1,5 @@
-/* ctc_f32_avx2.c: ctc_body.h with 8 floats at once, for AVX2 without fused multiply-adds: the
- * bits are those of ctc_f32_simd128.c. */
+/* ctc_f32_avx2.c: ctc_body.h with 8 floats at once, for AVX2 without fused multiply-adds. The
+ * results are identical to those of ctc_f32_simd128.c. */
 #include <math.h>
 #include <string.h>
 
@@ -17,7 +17,7 @@ enum { LANES = 8, MANTISSA_BITS = 23, BIAS = 127, TERMS = 7 };
 #define HEAD   static spsh__ctc_result ctc
 #define TARGET __attribute__((target("avx2")))
 #define INLINE static inline __attribute__((always_inline, target("avx2")))
-/* The first with 15 zeros at its end. */
+/* high part of ln 2; its last 15 bits are 0 */
 #define LN2_HIGH 0.693359375F
 #define LN2_LOW  (-2.12194440e-4F)
 

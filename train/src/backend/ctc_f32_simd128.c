@@ -13,11 +13,11 @@ enum { LANES = 4, MANTISSA_BITS = 23, BIAS = 127, TERMS = 7 };
 #define HEAD static spsh__ctc_result ctc
 #define TARGET
 #define INLINE static inline __attribute__((always_inline))
-/* The first with 15 zeros at its end. */
+/* high part of ln 2; its last 15 bits are 0 */
 #define LN2_HIGH 0.693359375F
 #define LN2_LOW  (-2.12194440e-4F)
 
-/* Masks instead of a choice, which C has not for vectors. */
+/* Select lanes by masks, because C has no ?: for vectors. */
 INLINE vec vec_max(vec a, vec b)
 {
     const ivec mask = (ivec)(a > b);

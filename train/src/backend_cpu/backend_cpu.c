@@ -1,5 +1,5 @@
-/* backend_cpu.c: the backend `cpu`: float, threads, vectors; which operator is in which file of
- * cpu.h. Memory is the host's. */
+/* backend_cpu.c: the backend `cpu`: floats, threads, and vectors, in host memory. cpu.h lists the
+ * file of each operator. */
 #include "cpu.h"
 #include "speechshard/cores.h"
 #include "speechshard/inside.h"

@@ -17,7 +17,7 @@ typedef struct spsh__cpu {
     const spsh__cpu_kernels *kernels;
     spsh__cpu_room scratch;      /* scratch of the current operator */
     spsh__cpu_room gemm_scratch; /* scratch of a product within it */
-    spsh_error failure;          /* the first */
+    spsh_error failure;          /* first failure */
 } spsh__cpu;
 
 static inline spsh__cpu *spsh__cpu_of(const spsh__backend *b)
@@ -35,7 +35,7 @@ static inline float *spsh__f32(spsh__backend_buffer buffer)
 float *spsh__cpu_scratch(spsh__backend *b, size_t floats);
 float *spsh__cpu_gemm_scratch(spsh__backend *b, size_t floats);
 
-/* fn(work, 0 ... pieces - 1), by all threads. */
+/* Call fn(work, piece) for each piece 0 ... pieces - 1, on all threads. */
 static inline void spsh__cpu_run(spsh__backend *b, spsh__piece_fn fn, void *work, size_t pieces)
 {
     spsh__cpu_pool_run(spsh__cpu_of(b)->pool, fn, work, pieces);
@@ -68,8 +68,8 @@ static inline size_t spsh__rows_end(const spsh__rows_work *w, size_t part)
 SPSH__OPERATORS(SPSH_X)
 #undef SPSH_X
 
-/* cpu_spectral.c: the convolutions that cpu_conv.c leaves to it. y and dx are written, dweight is
- * added to, dbias is left alone. */
+/* cpu_spectral.c: convolutions that cpu_conv.c does not compute itself. y and dx are written,
+ * dweight is added to, and dbias does not change. */
 typedef struct spsh__conv_io {
     spsh__backend_buffer x, weight, bias, y;
 } spsh__conv_io;

@@ -47,7 +47,7 @@ static padded x_shape(const spsh__conv_shape *s)
                         spsh__round_up(s->out_frames, SPSH__LANES_MAX) + reach);
 }
 
-/* Bins and frames of dy before its first. */
+/* Bins and frames of zeros before the first of dy. */
 static size_t dy_bins_before(const spsh__conv_shape *s)
 {
     return (s->kernel_bins - 1) / s->stride_bins;
@@ -76,7 +76,7 @@ static padded dy_shape(const spsh__conv_shape *s)
 typedef struct copy_work {
     padded to;
     const float *from;
-    size_t channels, bins, frames; /* sizes of `from` */
+    size_t channels, bins, frames; /* sizes of the tensor at `from` */
     size_t bins_before, frames_before;
 } copy_work;
 
@@ -84,7 +84,7 @@ typedef struct copy_work {
 static void copy_phase(const copy_work *w, const float *from, size_t phase, float *to)
 {
     const size_t phases = w->to.phases;
-    size_t first = 0; /* the first q whose frame is there */
+    size_t first = 0; /* the first q whose frame exists */
     if (phase < w->frames_before)
         first = (w->frames_before - phase + phases - 1) / phases;
     size_t q = spsh__least(first, w->to.width);
@@ -137,14 +137,15 @@ static void copy_dy(spsh__backend *b, const spsh__conv_shape *s, const padded *t
 
 /* --- taps --- */
 
-/* Which bin of `from` tap bin i of a line meets: line * stride + first + sign * i; outside 0 ...
- * bins - 1 there are only zeros, and nothing is computed. */
+/* Bin of `from` that tap bin i of a line reads: line * stride + first + sign * i. Bins outside 0
+ * ... bins - 1 are zeros, and are skipped. */
 typedef struct reach {
     size_t count; /* tap bins */
     int64_t stride, first, sign, bins;
 } reach;
 
-/* out[channel][line][frame] = bias + sum over taps: where a line begins, line_step apart. */
+/* out[channel][line][frame] = bias + sum over taps. Starts of lines in `from` are line_step
+ * apart. */
 typedef struct taps {
     const spsh__cpu_kernels *kernels;
     float *rows; /* [group of channels][depth][tile_rows]; taps of a tap bin are adjacent */
@@ -236,7 +237,8 @@ static size_t kernel_size(const spsh__conv_shape *s)
     return (size_t)s->kernel_bins * s->kernel_frames;
 }
 
-/* Weights of count taps from tap k on, one kernel row: stride apart in `from`. */
+/* Copy the weights of `count` taps of one kernel row, from tap k on; they are `stride` apart in
+ * `from`. */
 static void put_weights(const taps *t, size_t channel, size_t k, size_t count, const float *from,
                         size_t stride)
 {
@@ -266,7 +268,7 @@ static void forward_table(const spsh__conv_shape *s, const padded *x, const floa
     }
 }
 
-/* One that cannot be addressed by the table's 32 bits would not fit anywhere useful either. */
+/* The offsets of the table have 32 bits. A larger input does not fit into memory in practice. */
 static bool is_addressable(const padded *p)
 {
     return padded_floats(p) <= UINT32_MAX;
@@ -330,8 +332,8 @@ void spsh__cpu_conv_forward(spsh__backend *b, const spsh__conv_shape *s, spsh__b
 
 /* --- backward --- */
 
-/* Taps of one axis that inputs of a remainder by the stride meet: kernel places first, first +
- * stride, ...; input remainder + stride * i meets output i + shift - number of the tap. */
+/* Taps of one axis that read inputs with a given remainder by the stride: kernel positions first,
+ * first + stride, ... Tap i reads output j + shift - i for input remainder + stride * j. */
 typedef struct axis {
     size_t first, stride, count, shift, inputs;
 } axis;
@@ -368,16 +370,16 @@ typedef struct backward {
     const spsh__conv_grad *g;
     const spsh__cpu_kernels *kernels;
     padded x, dy;
-    float *tables;         /* tables of all remainders, one after the other */
+    float *tables;         /* tables of all remainders, adjacent */
     size_t bins_per_piece; /* kernel bins */
 } backward;
 
-/* Add one (kernel bin, stretch of lines): all channels of dy, all kernel frames. */
+/* Add one kernel bin and one stretch of lines, for all channels of dy and all kernel frames. */
 static void add_bin(const backward *w, size_t c, size_t bin, size_t line, size_t lines)
 {
     const spsh__conv_shape *s = w->s;
     const size_t groups = (s->kernel_frames + w->kernels->grad_taps - 1) / w->kernels->grad_taps;
-    const size_t group = (s->kernel_frames + groups - 1) / groups; /* as even as can be */
+    const size_t group = (s->kernel_frames + groups - 1) / groups; /* as even as possible */
     float out[SPSH__GRAD_CHANNELS * SPSH__GRAD_TAPS_MAX];
     uint32_t offsets[SPSH__GRAD_TAPS_MAX];
     spsh__cpu_taps_grad one = {
@@ -484,7 +486,7 @@ static taps table_of(const backward *w, const axis axes[2], float *table)
     return t;
 }
 
-/* NOLINTNEXTLINE(readability-non-const-parameter): as run_remainder, which writes dx */
+/* NOLINTNEXTLINE(readability-non-const-parameter): same type as run_remainder, which writes dx */
 static void make_remainder(backward *w, const axis axes[2], float *table, float *dx,
                            spsh__backend *b)
 {

@@ -1,4 +1,4 @@
-/* cpu_kernels.c: which instruction set this processor has for cpu_kernels.h. */
+/* cpu_kernels.c: choose the instruction set of cpu_kernels.h that this processor supports. */
 #include "cpu_kernels.h"
 
 const spsh__cpu_kernels *spsh__cpu_kernels_best(void)

@@ -2,10 +2,9 @@
  * functions that a file of an instruction set defines before it includes this.
  *
  * exp(x) = 2^n e^r, n the nearest integer to x / ln 2: adding 1.5 * 2^23 rounds, and leaves n in
- * the low bits, from where a shift moves it to the exponent; e^r by its Taylor polynomial of degree
- * 7
- * (|r| < 0.347: 5e-9 off). tanh is that of e^2x, and near 0, where that cancels, the polynomial of
- * degree 9.
+ * the low bits, and a shift moves it to the exponent. e^r is the Taylor polynomial of degree 7 (|r|
+ * < 0.347: 5e-9 off). tanh is computed from e^2x. Near 0, where that formula cancels, it is a
+ * polynomial of degree 9.
  */
 #include <string.h>
 
@@ -15,14 +14,14 @@
 #define UNROLL _Pragma("GCC unroll 8")
 #endif
 
-enum { BLOCK_VECTORS = 64 }; /* summed in float before double */
+enum { BLOCK_VECTORS = 64 }; /* vectors whose sum is a float; such sums are added in double */
 
 INLINE vec vec_all(float value)
 {
     return value - (vec){0};
 }
 
-/* Lanes from count on are fill. */
+/* Load count lanes; the other lanes are `fill`. */
 INLINE vec load_or(const float *from, size_t count, float fill)
 {
     if (count >= LANES)
@@ -87,7 +86,7 @@ INLINE vec vec_tanh(vec x)
     return vec_pick(size < vec_all(0.3f), p, (vec)((uvec)large | sign));
 }
 
-/* By halves: the upper lanes onto the lower ones. */
+/* Fold in halves: combine the upper lanes with the lower ones. */
 INLINE float lane_sum(vec value)
 {
     float lanes[LANES];
@@ -232,7 +231,7 @@ TARGET static void lstm_grad(const spsh__cpu_cell_grad *g)
     }
 }
 
-/* bias: of r, z, n, and of the reset gate's factor. */
+/* bias: of r, z, n, and the factor of the reset gate, in this order. */
 TARGET static void gru(const spsh__cpu_cell *c)
 {
     const size_t hidden = c->hidden;
@@ -364,7 +363,7 @@ TARGET static double exp_of(const float *x, float less, float *y, size_t count)
             sum += e;
         }
         const size_t filled = (LANES - (end - start) % LANES) % LANES;
-        total += lanes_in_double(sum) - (double)filled; /* each of them e^0 */
+        total += lanes_in_double(sum) - (double)filled; /* each of these lanes contributed e^0 */
     }
     return total;
 }

@@ -1,5 +1,5 @@
-/* cpu_kernels_simd128.c: four lanes, in what the compiler makes of vectors of 16 bytes everywhere:
- * SSE2 on every x86-64, NEON on every aarch64. */
+/* cpu_kernels_simd128.c: four lanes, as the compiler's generic vectors of 16 bytes: SSE2 on every
+ * x86-64, NEON on every aarch64. */
 #include "cpu_kernels.h"
 
 #include <math.h>

@@ -1,6 +1,6 @@
-/* cpu_kernels_vec.h: the vectors of cpu_kernels_body.h, for a file that has defined LANES and TARGET.
- * It may define X86(name_), which puts before the name of an intrinsic what the names of its
- * instruction set begin with. Else it defines the functions below itself.
+/* cpu_kernels_vec.h: the vectors of cpu_kernels_body.h, for a file that has defined LANES and
+ * TARGET. It may define X86(name_), which adds the prefix of its instruction set to the name of an
+ * intrinsic. Otherwise the file defines the functions below itself.
  */
 #include <stdint.h>
 

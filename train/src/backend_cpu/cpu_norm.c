@@ -1,6 +1,7 @@
-/* cpu_norm.c: batch normalisation over what counts, as reference_norm.c says it. A channel of a
- * convolution is lines of frames of which the first ones count; channels of rows are columns, some
- * to a piece. Sums are double over stretches of float, variance is that of x - mean.
+/* cpu_norm.c: batch normalization over the elements that count, as defined in reference_norm.c. A
+ * channel of a convolution consists of lines, and the first frames of each line count. Channels of
+ * rows are columns, and a piece has several. Sums add floats within a stretch, and stretches in
+ * double. The variance is computed from x - mean.
  *
  * With s = weight * scale, y = s * x + (bias - s * mean), and
  *     dx = s * dy - p * (x - mean) - s * sum(dy) / n,  p = s * scale^2 * sum(dy * (x - mean)) / n
@@ -72,7 +73,7 @@ static line learn(const norm_work *w, size_t channel, double count, double mean,
     return (line){a, (double)spsh__f32(state->bias)[channel] - a * mean};
 }
 
-/* dx = a * dy + p * x + c, of the sums of dy and of dy * (x - mean). */
+/* dx = a * dy + p * x + c, with coefficients from the sums of dy and of dy * (x - mean). */
 static void learn_back(const norm_work *w, size_t channel, const double sums[2], float abc[3])
 {
     const double scale = (double)spsh__f32(w->state->batch_scale)[channel];
@@ -173,7 +174,7 @@ static columns columns_of(const norm_work *w, size_t piece)
 
 typedef void (*row_fn)(const norm_work *w, columns *k, size_t at);
 
-/* fn with every row that counts; at: of its first column. */
+/* Call fn for every row that counts. at: index of the first column of the piece in that row. */
 static void each_row(const norm_work *w, columns *k, row_fn fn)
 {
     for (size_t t = 0; t < w->s->frames; t++) {

@@ -34,8 +34,8 @@ struct spsh__cpu_pool {
     pthread_cond_t wake;
     uint32_t thread_count;
     pthread_t *threads;
-    pid_t pid;   /* that started them: a child does all pieces itself */
-    void *block; /* the allocator's */
+    pid_t pid;   /* process that started the threads: a forked child runs all pieces itself */
+    void *block; /* memory from the allocator */
 };
 
 static void relax(void)
@@ -140,7 +140,7 @@ spsh_status spsh__cpu_pool_open(const spsh_allocator *allocator, uint32_t thread
     }
     while (pool->thread_count + 1 < threads) {
         if (pthread_create(&pool->threads[pool->thread_count], NULL, worker, pool) != 0)
-            break; /* fewer will do */
+            break; /* work with fewer threads */
         pool->thread_count++;
     }
     *ret_pool = pool;
@@ -151,7 +151,7 @@ void spsh__cpu_pool_close(spsh__cpu_pool *pool)
 {
     if (pool == NULL)
         return;
-    if (pool->pid == getpid()) { /* else a thread of the parent may have held the mutex */
+    if (pool->pid == getpid()) { /* in a forked child, the mutex may be locked forever */
         atomic_store(&pool->stop, true);
         wake_all(pool);
         for (uint32_t i = 0; i < pool->thread_count; i++)

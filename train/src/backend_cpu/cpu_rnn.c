@@ -27,7 +27,7 @@ size_t spsh__cpu_rnn_reserve(const spsh__rnn_shape *s)
 
 typedef struct panels {
     const spsh__cpu_kernels *kernels;
-    const float *weight; /* [columns][depth], or turned [depth][columns] */
+    const float *weight; /* [columns][depth], or transposed if is_turned: [depth][columns] */
     bool is_turned;
     size_t depth, columns;
     float *to; /* panel p begins at p * depth * panel_columns; the last is narrower */
@@ -83,9 +83,9 @@ typedef struct recurrence {
     size_t stride; /* stride of product */
 } recurrence;
 
-/* One piece's own memory. */
+/* Memory of one piece. */
 typedef struct piece_state {
-    size_t first, count; /* utterances */
+    size_t first, count; /* range of utterances */
     float *turned;       /* [group of tile_rows][depth][tile_rows] */
     float *product;      /* [PIECE_UTTERANCES][stride] */
     float *carry;        /* [PIECE_UTTERANCES][hidden] */
@@ -131,7 +131,7 @@ static void multiply(const recurrence *w, const piece_state *p)
     }
 }
 
-/* Values of utterance u, from place `at` of the depth on. */
+/* Copy `count` values of utterance u, from index `at` along the depth, to the transposed states. */
 static void turn(const recurrence *w, const piece_state *p, size_t u, size_t at, const float *from,
                  size_t count)
 {
@@ -233,7 +233,7 @@ static void recurrence_run(spsh__backend *b, recurrence *w, spsh__piece_fn fn)
     spsh__cpu_run(b, fn, w, (w->s->batch + PIECE_UTTERANCES - 1) / PIECE_UTTERANCES);
 }
 
-/* LSTM: both biases in one. GRU: of r and z in one, of n each by itself. */
+/* LSTM: the sum of both biases. GRU: the sums for r and z, and both biases of n separately. */
 static void join_biases(const spsh__rnn_shape *s, const spsh__rnn_weights *w, float *to)
 {
     const size_t hidden = s->hidden;
@@ -281,7 +281,7 @@ static void bias_gradients(spsh__backend *b, const spsh__rnn_shape *s, const sps
         return;
     memset(sum, 0, ((size_t)width + hidden) * sizeof(*sum));
     spsh__cpu_bias_backward(b, spsh__rnn_rows(s), width, g->reserve, sums);
-    const float *last = sum + 3 * (size_t)hidden; /* gradients of LSTM's o */
+    const float *last = sum + 3 * (size_t)hidden; /* LSTM: sums of the gradients of o */
     if (s->cell == SPSH__CELL_GRU)
         spsh__cpu_bias_backward(b, spsh__rnn_rows(s), hidden, inner, at(sums, width));
     for (size_t i = 0; i < width; i++)
@@ -292,7 +292,7 @@ static void bias_gradients(spsh__backend *b, const spsh__rnn_shape *s, const sps
     const size_t same = s->cell == SPSH__CELL_GRU ? 2 * (size_t)hidden : width;
     for (size_t i = 0; i < same; i++)
         recurrent[i] += sum[i];
-    for (size_t i = same; i < width; i++) /* GRU's n: what r multiplies */
+    for (size_t i = same; i < width; i++) /* the term of a GRU's n that r multiplies */
         recurrent[i] += last[i - same];
 }
 

@@ -198,17 +198,18 @@ void spsh__cpu_conv_from_rows(spsh__backend *b, const spsh__conv_shape *s,
     spsh__cpu_run(b, turn_piece, &w, s->batch * plane_pieces(s));
 }
 
-/* --- look-ahead: weights turned, [context][width], so that lanes are widths --- */
+/* --- look-ahead: weights are transposed to [context][width], so lanes are columns --- */
 
 typedef struct lookahead_work {
     const spsh__cpu_kernels *kernels;
     const spsh__lookahead *l;
     const float *x, *dy;
     float *to;     /* y or dx */
-    float *turned; /* weights; or their gradients */
+    float *turned; /* transposed weights, or their gradients */
 } lookahead_work;
 
-/* Frame t: of `count` frames of `from`, from t on ahead, or back. */
+/* Compute frame t from the weighted frames of `from` at t + j, or at t - j if is_back. count:
+ * number of frames that exist in that direction. */
 static void sum_frames(const lookahead_work *w, const float *from, size_t t, bool is_back,
                        size_t count)
 {

@@ -29,7 +29,7 @@ enum {
     TAPS_MIN = 5,
     TAPS_MAX = 22,
     CHANNELS_MIN = 4,
-    REMAINDERS_MAX = 8, /* by the stride of bins */
+    REMAINDERS_MAX = 8, /* maximum stride of bins */
     COLUMNS = SPSH__TILE_COLUMNS_MAX,
     PLANES_MAX = LENGTH + SPSH__TILE_ROWS_MAX, /* rounded up to rows of a tile */
 };
@@ -85,7 +85,7 @@ typedef struct spectral {
     size_t own, blocks;       /* outputs per block, blocks per utterance */
     size_t all_lanes, groups; /* utterance * blocks + block */
     size_t lanes;             /* lanes of a group, rounded up */
-    size_t first;             /* lane of the group at work */
+    size_t first;             /* first lane of the current group */
     float *forth, *back;      /* matrices of the transform, in rows of tiles */
     field x, dy, out;         /* out: y, or dx */
     float *table;             /* weights: [slot][group of rows][depth][tile_rows] */
@@ -147,11 +147,11 @@ typedef struct analysis {
     const field *to;
     const float *from;
     size_t channels, bins, frames;
-    size_t taken, before; /* frames of a block; frames that the first block begins too early */
+    size_t taken, before; /* frames per block; frames of the first block that precede the line */
     bool is_gradient;     /* input is dy: also fill the second half of channels, for dw */
 } analysis;
 
-/* Which of `count` frames from `start` on are there. */
+/* Range of `count` frames from `start` on that exist. */
 static void bounds(int64_t start, size_t count, size_t frames, size_t *ret_first, size_t *ret_end)
 {
     const int64_t first = start < 0 ? -start : 0, end = (int64_t)frames - start;
@@ -180,8 +180,9 @@ static void negate(float *to, const float *from, size_t count)
         to[i] = -from[i];
 }
 
-/* conj(DY) X is the sum over both parts of X times (re, im) in its real part, times (-im, re) in
- * its imaginary one; in slot 0 of (re, 0) and (0, im). */
+/* conj(DY) X is a sum over the real and imaginary parts of X. They are multiplied by (re, im) for
+ * its real part, and by (-im, re) for its imaginary part. In slot 0, the factors are (re, 0) and
+ * (0, im). */
 static void put_gradient(const analysis *a, float *to, const float *planes, size_t slot,
                          size_t columns)
 {
@@ -235,7 +236,7 @@ static void analyse_piece(void *work, size_t piece)
     }
 }
 
-/* Channels and bins that come back from out. */
+/* Channels and bins to transform back from `out`. */
 typedef struct synthesis {
     const spectral *w;
     size_t channels, bins, frames;
@@ -281,16 +282,16 @@ static void synthesise_piece(void *work, size_t piece)
 
 /* --- weights --- */
 
-/* A table for lines whose taps are kernel bins first, first + stride, ... */
+/* LSTM: sums of the gradients of o */
 typedef struct bank {
     const spectral *w;
     size_t rows, terms;         /* output channels, summed channels */
-    size_t row_step, term_step; /* in the weights */
+    size_t row_step, term_step; /* steps in the weights */
     size_t first, stride, count;
     const float *weight;
     float *table;
     size_t table_step, depth;
-    float sign; /* 1: by conj(W), -1: by W */
+    float sign; /* 1: multiply by conj(W), -1: by W */
 } bank;
 
 /* Spectra of a term's weights for rows first ... first + count. */
@@ -299,7 +300,7 @@ typedef struct bank_rows {
     size_t step, first, count;
 } bank_rows;
 
-/* Row r: (wr, sign * wi); row rows + r: (-sign * wi, wr); of slot 0: (w, 0) and (0, w). */
+/* Row r: (wr, sign * wi); row rows + r: (-sign * wi, wr). In slot 0: (w, 0) and (0, w). */
 static void put_weights(const bank *k, size_t slot, size_t place, const bank_rows *of)
 {
     const size_t tile = k->w->kernels->tile_rows;
@@ -362,13 +363,14 @@ static void make_bank(spsh__backend *b, bank *k)
 
 /* --- products --- */
 
-/* Lines of out; kernel bin i of its taps meets line `line * stride + origin + step * i` of from. */
+/* Lines of out. Kernel bin i of line `line` reads line `line * stride + origin + step * i` of the
+ * input. */
 typedef struct product {
     const spectral *w;
     const bank *bank;
     const field *from;
     const uint32_t *offsets[2]; /* for slot 0; for other slots */
-    size_t lines, first, each;  /* out's: first + each * i */
+    size_t lines, first, each;  /* line i is line first + each * i of out */
     int64_t stride, origin, step, bins;
 } product;
 
@@ -435,7 +437,7 @@ static spectral spectral_of(spsh__backend *b, const spsh__conv_shape *s)
     return w;
 }
 
-/* Memory is laid out twice: once to count it, once to give it away. */
+/* Memory is laid out twice: first to count it, then to assign it. */
 typedef struct room {
     float *data;
     size_t used;
@@ -460,7 +462,7 @@ static void take_common(spectral *w, room *r, size_t rows, size_t depth)
     w->x.data = take(r, field_floats(&w->x));
 }
 
-/* channels: of one part. */
+/* channels: count of one part (real or imaginary). */
 static void make_planes(const spectral *w, size_t channels)
 {
     for (size_t p = 0; p < LENGTH; p++)
@@ -566,7 +568,7 @@ void spsh__cpu_spectral_forward(spsh__backend *b, const spsh__conv_shape *s,
 
 /* --- backward --- */
 
-/* Lines of dy before its first that taps of a remainder would meet. */
+/* Number of lines before the first of dy that taps of any remainder read. */
 static size_t dy_lines_before(const spsh__conv_shape *s)
 {
     return (s->kernel_bins - 1) / s->stride_bins;
@@ -586,7 +588,7 @@ static void lay_out_backward(spectral *w, room *r)
     w->sums = take(r, (size_t)s->kernel_bins * s->in_channels * LENGTH * w->sum_stride);
 }
 
-/* Lines of dy that kernel bin meets. */
+/* Find the lines of dy that use this kernel bin inside the input. */
 static void lines_of(const spsh__conv_shape *s, size_t bin, size_t *ret_first, size_t *ret_end)
 {
     size_t first = 0, end = s->out_bins;
@@ -598,14 +600,14 @@ static void lines_of(const spsh__conv_shape *s, size_t bin, size_t *ret_first, s
     *ret_end = end;
 }
 
-/* A slot and a kernel bin. */
+/* A piece is a slot and a kernel bin. */
 static void weight_piece(void *work, size_t piece)
 {
     const spectral *w = (const spectral *)work;
     const spsh__conv_shape *s = w->s;
     const size_t slot = piece / s->kernel_bins, bin = piece % s->kernel_bins;
     const size_t groups = (s->in_channels + w->kernels->grad_taps - 1) / w->kernels->grad_taps;
-    const size_t group = (s->in_channels + groups - 1) / groups; /* as even as can be */
+    const size_t group = (s->in_channels + groups - 1) / groups; /* as even as possible */
     float out[SPSH__GRAD_CHANNELS * SPSH__GRAD_TAPS_MAX];
     uint32_t channels[SPSH__GRAD_TAPS_MAX];
     size_t first = 0, end = 0;
@@ -643,7 +645,7 @@ static void weight_piece(void *work, size_t piece)
     }
 }
 
-/* A kernel bin and an input channel: sums back to taps. */
+/* A piece is a kernel bin and an input channel: transform the sums back to taps. */
 static void give_weights_piece(void *work, size_t piece)
 {
     const spectral *w = (const spectral *)work;
@@ -756,7 +758,7 @@ void spsh__cpu_spectral_backward(spsh__backend *b, const spsh__conv_shape *s,
         return;
     memset(w.sums, 0,
            (size_t)s->kernel_bins * s->in_channels * LENGTH * w.sum_stride * sizeof(float));
-    if (2 * s->out_channels % SPSH__GRAD_CHANNELS != 0) /* some that are there for the kernel */
+    if (2 * s->out_channels % SPSH__GRAD_CHANNELS != 0) /* padding channels for the kernel */
         memset(w.dy.data, 0, field_floats(&w.dy) * sizeof(float));
     make_planes(&w, s->in_channels);
     w.to = spsh__f32(g->dx);

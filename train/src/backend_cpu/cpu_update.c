@@ -1,4 +1,4 @@
-/* cpu_update.c: operators whose elements know nothing of each other, and sums of squares. */
+/* cpu_update.c: element-wise operators, and sums of squares. */
 #include <math.h>
 
 #include "cpu.h"
@@ -79,7 +79,7 @@ void spsh__cpu_axpy(spsh__backend *b, double factor, spsh__backend_buffer x, sps
     spsh__cpu_run(b, axpy_piece, &e, pieces_of(count));
 }
 
-/* --- sums of squares: as many parts as the count says, added in order --- */
+/* --- sums of squares: the count determines the number of parts, which are added in order --- */
 
 enum { PARTS_MAX = 256 };
 
