@@ -10,7 +10,7 @@
  */
 #include "backend_cuda_state.h"
 
-enum { WAVES = 8 }; /* blocks of a kernel for each multiprocessor, at most */
+enum { WAVES = 8 }; /* maximum blocks of a kernel per multiprocessor */
 
 /* Maximum work space of a convolution. With 16 bits, tensors are rearranged in it: 64 utterances of
  * 15 s need 0.4 GB. */
@@ -32,7 +32,8 @@ bool spsh__cuda_has_failed(const spsh__backend *b)
     return spsh__cuda_of(b)->rc != SPSH_OK;
 }
 
-/* After a failure, while operators only count, or while a launched graph does their work. */
+/* True after a failure, while operators are only counted, or while a launched graph does their
+ * work. */
 static bool is_idle(const spsh__backend *b)
 {
     const spsh__cuda_state *self = spsh__cuda_of(b);
@@ -124,7 +125,7 @@ uint32_t spsh__cuda_blocks(const spsh__backend *b, uint64_t count)
 
 /* A launch, followed by its job and its uses. */
 typedef struct launch_work {
-    _Alignas(16) spsh__kernel_launch launch; /* its pointers do not point into this copy */
+    _Alignas(16) spsh__kernel_launch launch; /* no pointer in the launch points into this copy */
 } launch_work;
 
 static spsh_status put_launch(spsh__backend *b, void *stream, const void *arguments,

@@ -20,9 +20,9 @@
 #include "cuda/kernels.h"
 #include "speechshard/inside.h"
 
-typedef struct spsh__cuda_state spsh__cuda_state; /* backend->state; backend_cuda.c's */
+typedef struct spsh__cuda_state spsh__cuda_state; /* backend->state; opaque here */
 
-/* Number of a kernel in the list: SPSH__KERNEL_CLIP_FORWARD, ... */
+/* Index of a kernel in the list: SPSH__KERNEL_CLIP_FORWARD, ... */
 enum {
 #define SPSH_X(number_, name_, job_) SPSH__KERNEL_##number_,
     SPSH__KERNELS(SPSH_X)
@@ -30,7 +30,7 @@ enum {
         SPSH__KERNEL_COUNT
 };
 
-/* Keeps the first failure; rc OK: nothing. err: of rc. */
+/* Record a failure if it is the first. SPSH_OK is ignored. err: the error that belongs to rc. */
 void spsh__cuda_failed(spsh__backend *b, spsh_status rc, const spsh_error *err);
 bool spsh__cuda_has_failed(const spsh__backend *b);
 
@@ -38,14 +38,14 @@ bool spsh__cuda_has_failed(const spsh__backend *b);
 #define SPSH__CUDA_JOB(job_, uses_, use_count_)                                                    \
     .job = (job_), .job_bytes = sizeof(*(job_)), .uses = (uses_), .use_count = (use_count_)
 
-/* Onto the lane's stream. */
+/* Enqueue a kernel on the stream of the lane. */
 void spsh__cuda_launch(spsh__backend *b, const spsh__kernel_launch *l);
 /* Number of blocks along x for `count` elements, with one or more elements per thread: at least 1,
  * and at most enough to fill the device a few times. */
 uint32_t spsh__cuda_blocks(const spsh__backend *b, uint64_t count);
 
-/* Does a piece of work, work_fn(b, stream of the lane, arguments), which only puts something onto
- * the stream, and remembers it with a copy of its arguments. */
+/* Do a piece of work, work_fn(b, stream of the lane, arguments), and record it with a copy of its
+ * arguments. work_fn only enqueues work on the stream. */
 typedef spsh_status spsh__cuda_work_fn(spsh__backend *b, void *stream, const void *arguments,
                                        spsh_error *err);
 void spsh__cuda_put(spsh__backend *b, spsh__cuda_work_fn *work_fn, const void *arguments,
@@ -56,14 +56,15 @@ void *spsh__cuda_stream(spsh__backend *b);
 uint32_t spsh__cuda_lane(const spsh__backend *b);
 
 /* Scratch of the lane in the device's memory, until the next operator on it; aligned to 256 bytes.
- * NULL: out of memory, recorded as the failure. number: 0 to 3, several at once. */
+ * NULL: out of memory, recorded as the failure. number: 0 to 3; the four buffers can be used at
+ * once. */
 void *spsh__cuda_scratch(spsh__backend *b, uint32_t number, size_t size_bytes);
 
-/* The device's copy of lengths that batch_fn was given. */
+/* The device's copy of lengths that were passed to batch_fn. */
 const uint32_t *spsh__cuda_lengths(spsh__backend *b, const uint32_t *lengths);
 
-/* From the host to the device, on the lane's stream, read before the return: through pinned memory
- * that is used in turn. In no segment. */
+/* Copy from the host to the device, on the stream of the lane, through pinned slots that are used
+ * in turn. The source has been read when the call returns. Not allowed inside a segment. */
 void spsh__cuda_upload(spsh__backend *b, void *to, const void *from, size_t size_bytes);
 
 /* Copy from the device to pinned host memory, and call take_fn(user, pinned) in finish_fn. user:
@@ -81,7 +82,7 @@ static inline size_t spsh__cuda_bytes(spsh__backend_buffer buffer, size_t count)
     return count * (buffer.is_half ? sizeof(uint16_t) : sizeof(float));
 }
 
-/* A buffer as kernels see it. */
+/* A buffer in the form that kernels use. */
 static inline spsh__device_array spsh__cuda_array(const spsh__backend *b,
                                                   spsh__backend_buffer buffer)
 {

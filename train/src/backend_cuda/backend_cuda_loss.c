@@ -10,7 +10,7 @@
 enum {
     PARTS_MAX = 64,
     GROUP_LOG2_MAX = 8,
-    NEAR_BYTES_MAX = 48 * 1024, /* shared memory per block, on any device */
+    NEAR_BYTES_MAX = 48 * 1024, /* shared memory per block that every device has */
     CHUNK_MAX = 64,
     SPILL_CHUNK = 8,
     SCRATCH_TABLE = 0,
@@ -170,7 +170,7 @@ typedef struct ctc_call {
     size_t word_count, table_bytes;
     uint64_t pairs, spill_bytes;
     uint32_t shared_bytes, label_count_max;
-    uint8_t *alpha; /* followed by the data that does not fit into shared memory */
+    uint8_t *alpha; /* followed by data that does not fit into shared memory */
     uint64_t alpha_bytes;
 } ctc_call;
 
@@ -216,7 +216,7 @@ static int compare_places(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* The words of an utterance; returns symbol_count. */
+/* Write the words of an utterance (kernels_loss.h). Returns symbol_count. */
 static uint32_t put_words(const ctc_call *call, const uint32_t *labels, uint32_t count,
                           uint32_t *words)
 {
@@ -245,7 +245,7 @@ static uint32_t put_words(const ctc_call *call, const uint32_t *labels, uint32_t
     return symbols;
 }
 
-/* As many frames at once as there is room near the threads for. */
+/* Choose as many frames per chunk as fit into shared memory. */
 static void choose_room(ctc_call *call, spsh__ctc_item *item)
 {
     const uint64_t none = SPSH__CTC_FIXED_BYTES + spsh__ctc_near_bytes(item, 0);

@@ -11,10 +11,10 @@
 #include "backend_cuda_state.h"
 
 enum {
-    LENGTHS_FIRST = 256, /* utterances that there is room for at first */
+    LENGTHS_FIRST = 256, /* initial capacity, in utterances */
     BLOCK_BYTES = 65536, /* size of the first block of downloads */
     SCRATCH_GRAIN = 65536,
-    CHUNK = 2048, /* elements that are converted at once */
+    CHUNK = 2048, /* maximum elements per conversion */
 };
 
 static bool is_bf16(const spsh__backend *b)
@@ -47,7 +47,7 @@ static spsh_status new_memory(spsh__backend *b, size_t size_bytes, void **ret_me
     return rc == SPSH_E_NO_MEMORY ? fail_alloc(b, size_bytes, err) : rc;
 }
 
-/* Zeroed, and that is done when it returns: whichever stream comes first. */
+/* Allocate zeroed memory. The zeros are written before the return, so any stream may use it. */
 static spsh_status alloc_elements(spsh__backend *b, size_t count, size_t element_bytes,
                                   void **ret_memory, spsh_error *err)
 {
@@ -107,7 +107,7 @@ size_t spsh__cuda_scratch_bytes(size_t size_bytes)
     return (size_bytes / SCRATCH_GRAIN + 1) * SCRATCH_GRAIN;
 }
 
-/* A quarter more than it was at least, so that shapes that grow slowly do not move it each time. */
+/* Grow by at least a quarter, so that slowly growing shapes do not reallocate each time. */
 static spsh_status grow_scratch(spsh__backend *b, uint32_t number, size_t size_bytes,
                                 spsh_error *err)
 {
@@ -118,7 +118,7 @@ static spsh_status grow_scratch(spsh__backend *b, uint32_t number, size_t size_b
     spsh__cuda_segments_drop(b);
     const size_t least = lane->scratch_bytes[number] + lane->scratch_bytes[number] / 4;
     const size_t rounded = spsh__cuda_scratch_bytes(size_bytes > least ? size_bytes : least);
-    self->plugin->free_fn(lane->scratch[number]); /* waits for work that uses it */
+    self->plugin->free_fn(lane->scratch[number]); /* waits for work that uses the memory */
     lane->scratch[number] = NULL;
     lane->scratch_bytes[number] = 0;
     const spsh_status rc = new_memory(b, rounded, &lane->scratch[number], err);
@@ -194,7 +194,7 @@ static char *slot_memory(const spsh__cuda_state *self, uint32_t slot)
     return self->pinned + (size_t)slot * SPSH__CUDA_SLOT_BYTES;
 }
 
-/* One piece, at most a slot. */
+/* Upload one piece, at most one slot long. */
 static spsh_status upload_piece(spsh__backend *b, void *to, const void *from, size_t size_bytes,
                                 spsh_error *err)
 {
@@ -266,7 +266,7 @@ static const void *fetch_piece(spsh__backend *b, const void *from, size_t size_b
     return rc == SPSH_OK ? memory : NULL;
 }
 
-/* Zeros where it failed: nothing on the host is left as it was. */
+/* After a failure, fills the destination with zeros: nothing on the host stays unwritten. */
 void spsh__cuda_fetch(spsh__backend *b, void *to, const void *from, size_t size_bytes)
 {
     for (size_t at = 0; at < size_bytes; at += SPSH__CUDA_SLOT_BYTES) {
@@ -299,7 +299,8 @@ void spsh__cuda_read_f32(spsh__backend *b, float *to, spsh__backend_buffer from,
 /* ------------------------------------------------------------------------------------- downloads
  */
 
-/* In the first block that has room; the last is as large as it must be. NULL: none is left. */
+/* Use the first block with enough space. The last block is allocated as large as needed. NULL: no
+ * block is left. */
 static void *take_pinned(spsh__backend *b, size_t size_bytes, spsh_error *err)
 {
     spsh__cuda_state *self = spsh__cuda_of(b);

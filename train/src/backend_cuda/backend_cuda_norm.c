@@ -3,8 +3,8 @@
 #include "backend_cuda.h"
 
 enum {
-    PART_ELEMENTS = 16384, /* elements of a channel of a convolution per part, about */
-    PART_ROWS = 64,        /* at least, and */
+    PART_ELEMENTS = 16384, /* approximate elements of a convolution's channel per part */
+    PART_ROWS = 64,        /* minimum rows per part */
     PARTS_MAX = 128,       /* maximum number of parts, for rows */
     GRID_Y_MAX = 65535,    /* maximum grid size along y on any device */
     USES = 14
@@ -80,7 +80,7 @@ static void cut_parts(spsh__norm_job *job)
     job->parts = (uint32_t)parts;
 }
 
-/* false: it failed. */
+/* Return false on failure. */
 static bool norm_open(norm_call *c, const spsh__norm_shape *s, const uint32_t *lengths,
                       const spsh__norm_state *state)
 {
@@ -104,7 +104,7 @@ static bool norm_open(norm_call *c, const spsh__norm_shape *s, const uint32_t *l
         if (job->lengths == NULL)
             return false;
     }
-    /* Both kinds are aligned to four of theirs where a line begins. */
+    /* With either kind, each line then begins at a multiple of four elements. */
     job->is_wide = (s->is_conv ? s->frames : s->channels) % 4 == 0 &&
                    spsh__is_aligned(&job->x, 0) && spsh__is_aligned(&job->dy, 0) &&
                    spsh__is_aligned(&job->to, 0);
@@ -149,7 +149,7 @@ static void put_learn(norm_call *c)
         add_floats(c, job->running_variance, job->is_training != 0);
     }
     if (!is_backward && job->is_training != 0) {
-        add_array(c, &job->x, false); /* the first that counts */
+        add_array(c, &job->x, false); /* the first element that counts */
         add_floats(c, job->batch_mean, true);
         add_floats(c, job->batch_scale, true);
     }

@@ -121,7 +121,7 @@ static void make_do(spsh__backend *b, conv_work *w)
         self->conv_bytes_max = before;
 }
 
-/* With the work space that it needs, of scratch. */
+/* Run the convolution with the work space that it needs, taken from scratch. */
 static void convolve(spsh__backend *b, const spsh__conv_work *work)
 {
     conv_work w = {spsh__cuda_lane(b), *work};

@@ -20,8 +20,8 @@ size_t spsh__cuda_rnn_reserve(const spsh__rnn_shape *s)
     return spsh__rnn_inner_bytes(s, true) / sizeof(uint16_t) + rows;
 }
 
-/* ------------------------------------------------------------------------------- onto the stream
- */
+/* ------------------------------------------------------------------------------------
+ * enqueueing */
 
 static spsh_status put_launch(spsh__backend *b, void *stream, const void *arguments,
                               spsh_error *err)
@@ -64,8 +64,8 @@ void spsh__rnn_zero(spsh__backend *b, void *memory, size_t size_bytes)
     spsh__cuda_put(b, put_zero, &w, sizeof(w));
 }
 
-/* --------------------------------------------------------------------------------- what is chosen
- */
+/* ----------------------------------------------------------------------------------------
+ * choice */
 
 static spsh_status fit(spsh__backend *b, spsh__rnn_choice *c, spsh_error *err)
 {
@@ -127,7 +127,7 @@ static spsh__rnn_choice *find_choice(const spsh__rnn_state *self, const spsh__rn
     return NULL;
 }
 
-/* NULL: a failure that is kept. */
+/* NULL: failure, which is recorded. */
 static const spsh__rnn_choice *choice_of(spsh__backend *b, const spsh__rnn_shape *s,
                                          const spsh__rnn_weights *w, spsh__backend_buffer x)
 {

@@ -17,7 +17,7 @@
 /* "auto", "persistent", ... */
 const char *spsh__rnn_algorithm_name(spsh__rnn_algorithm algorithm);
 
-/* From the next forward on: not between a forward and its backward. */
+/* Takes effect at the next forward. Do not call between a forward and its backward. */
 void spsh__cuda_rnn_choose(spsh__backend *b, spsh__rnn_algorithm algorithm);
 
 /* Describe the algorithm chosen for a shape that forward has seen, for logs: "persistent: 64 blocks
@@ -27,7 +27,7 @@ const char *spsh__cuda_rnn_text(const spsh__backend *b, const spsh__rnn_shape *s
                                 bool has_two_biases);
 
 /* Get the next unreported choice and its layer, for logs. Return false if there is no other. Other
- * lengths and batches of a layer are reported only if they use another algorithm. */
+ * lengths and batch sizes of a layer are reported only if they use another algorithm. */
 bool spsh__cuda_rnn_news(spsh__backend *b, char *text, size_t size_bytes);
 
 #endif

@@ -75,7 +75,7 @@ static void add_part(spsh__rnn_work *w, spsh__device_array ours, spsh__device_ar
     }
 }
 
-/* is_back: gradients, added to ours. */
+/* is_back: copy gradients back, and add them to the arena. */
 static void pack_weights(spsh__backend *b, const spsh__rnn_choice *c, const spsh__rnn_weights *ours,
                          void *theirs, bool is_back)
 {
@@ -115,7 +115,7 @@ static void pack_weights(spsh__backend *b, const spsh__rnn_choice *c, const spsh
     spsh__rnn_put(b, &w, SPSH__RNN_PACK, sizeof(w.job.pack));
 }
 
-/* Rows of `columns`, some between strides. */
+/* Copy rows of `columns` elements. Their strides may be larger. */
 static void copy_rows(spsh__backend *b, const spsh__rnn_part *part)
 {
     const spsh__backend_buffer from = {part->from.data, part->from.kind != SPSH__DEVICE_F32};
@@ -137,7 +137,8 @@ static size_t wide_rows_bytes(const spsh__rnn_choice *c, bool is_half)
                           SPSH__RNN_ALIGNMENT);
 }
 
-/* x as the layer wants it. NULL: no memory, kept as the failure. */
+/* Return x with the width of the layer, padded if needed. NULL: out of memory, recorded as the
+ * failure. */
 static const void *wide_x(spsh__backend *b, const spsh__rnn_choice *c, spsh__backend_buffer x)
 {
     const spsh__rnn_shape *s = &c->shape;
@@ -157,7 +158,7 @@ static const void *wide_x(spsh__backend *b, const spsh__rnn_choice *c, spsh__bac
     return wide;
 }
 
-/* The reserve's own piece; none yet: one without memory. NULL: no memory. */
+/* Return the separate piece for this reserve; a new one has no memory yet. NULL: out of memory. */
 static spsh__rnn_own_reserve *own_reserve(spsh__backend *b, const void *key)
 {
     spsh__rnn_state *self = spsh__rnn_of(b);
@@ -192,7 +193,7 @@ static spsh_status grow_reserve(spsh__backend *b, spsh__rnn_own_reserve *own, si
     return rc;
 }
 
-/* NULL: no memory, kept as the failure. */
+/* NULL: out of memory, recorded as the failure. */
 static void *reserve_of(spsh__backend *b, const spsh__rnn_choice *c, spsh__backend_buffer reserve)
 {
     spsh_error err = SPSH_ERROR_INIT;
@@ -205,7 +206,7 @@ static void *reserve_of(spsh__backend *b, const spsh__rnn_choice *c, spsh__backe
     return rc == SPSH_OK ? own->memory.data : NULL;
 }
 
-/* Weights, work, reserve and x of a call. */
+/* Prepare weights, work space, reserve, and x for a call. */
 static bool start_call(spsh__backend *b, const spsh__rnn_choice *c, const spsh__rnn_weights *w,
                        spsh__backend_buffer x, spsh__cudnn_call *call)
 {
@@ -260,7 +261,8 @@ void spsh__rnn_layer_run_backward(spsh__backend *b, const spsh__rnn_choice *c,
     copy_rows(b, &part);
 }
 
-/* ------------------------------------------------------------------------------- what it takes */
+/* ------------------------------------------------------------------------------ supported
+ * shapes */
 
 void spsh__rnn_close_layer(const spsh__rnn_state *self, spsh__rnn_choice *c)
 {
@@ -269,7 +271,7 @@ void spsh__rnn_close_layer(const spsh__rnn_state *self, spsh__rnn_choice *c)
     c->layer = NULL;
 }
 
-/* Its three calls, with memory of zeros of the shape's size. */
+/* Try the three calls of a layer with zeroed memory of the sizes of its shape. */
 static spsh_status try_layer(spsh__backend *b, const spsh__rnn_choice *c, char *memory,
                              const size_t *sizes, spsh_error *err)
 {
@@ -342,7 +344,7 @@ spsh_status spsh__rnn_fit_cudnn(spsh__backend *b, spsh__rnn_choice *c, spsh_erro
     return open_layer(b, c, c->shape.inputs, err);
 }
 
-/* Another length of the same layer, that was asked for in the same way. */
+/* Find a choice for the same layer with another length, made from the same requested algorithm. */
 static const spsh__rnn_choice *find_alike(const spsh__rnn_state *self, const spsh__rnn_choice *c)
 {
     for (const spsh__rnn_choice *one = self->choices; one != NULL; one = one->next) {

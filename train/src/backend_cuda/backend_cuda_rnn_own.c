@@ -111,7 +111,7 @@ static void persistent(spsh__backend *b, const pass *p)
         spsh__rnn_put(b, &w, way == 0 ? SPSH__RNN_FORWARD : SPSH__RNN_BACKWARD, sizeof(*job));
 }
 
-/* One way's share of a block. */
+/* Compute a block's depth, stride, and shared memory for one pass (way 0: forward, 1: backward). */
 static spsh_status fit_way(const spsh__rnn_state *self, spsh__rnn_choice *c, uint32_t way,
                            spsh__device_kind kind, spsh_error *err)
 {
@@ -120,7 +120,7 @@ static spsh_status fit_way(const spsh__rnn_state *self, spsh__rnn_choice *c, uin
     const uint32_t room = self->entry->limits_fn(self->device).shared_bytes;
     const spsh__rnn_kernel kernel = way == 0 ? SPSH__RNN_FORWARD : SPSH__RNN_BACKWARD;
     const uint64_t depth = way == 0 ? c->shape.hidden : (uint64_t)gates * c->shape.hidden;
-    uint64_t shared_bytes = columns * depth * bytes; /* at least */
+    uint64_t shared_bytes = columns * depth * bytes; /* lower bound */
     if (shared_bytes <= room) {
         c->depth[way] = spsh__rnn_round_up(depth, SPSH__RNN_DEPTH);
         shared_bytes =
@@ -203,7 +203,7 @@ static void stepwise_forward(spsh__backend *b, const pass *p)
     }
 }
 
-/* The gradient of h of frame t - 1, from that of R h of frame t. */
+/* Compute the gradient of h of frame t - 1 from the gradient of R h of frame t. */
 static void step_back(spsh__backend *b, const pass *p, uint32_t t, spsh__backend_buffer product)
 {
     const uint32_t hidden = p->s->hidden;

@@ -25,12 +25,12 @@ typedef struct spsh__rnn_choice {
     /* cuDNN */
     void *layer;
     spsh__cudnn_sizes sizes;
-    uint32_t inputs; /* that the layer has: more than the shape's where they are padded */
+    uint32_t inputs; /* inputs of the layer: more than the inputs of the shape if padded */
     char text[400];
-    bool is_logged; /* as news */
+    bool is_logged; /* already passed to the log */
 } spsh__rnn_choice;
 
-/* More reserve than a layer has. */
+/* Additional reserve, for a layer that needs more than its caller provides. */
 typedef struct spsh__rnn_own_reserve {
     struct spsh__rnn_own_reserve *next;
     const void *key; /* the layer's reserve */
@@ -40,14 +40,14 @@ typedef struct spsh__rnn_own_reserve {
 
 typedef struct spsh__rnn_state {
     const spsh__device_rnn_entry *entry;
-    void *device; /* the entry's */
-    void *turn;   /* event, for lanes that take turns */
+    void *device; /* state of the entry */
+    void *turn;   /* event that orders the lanes' cuDNN calls */
     spsh__rnn_algorithm algorithm;
     spsh__rnn_choice *choices;
     spsh__rnn_own_reserve *reserves;
 } spsh__rnn_state;
 
-/* A launch as it is put; only as much of job as the kernel's has goes with it. */
+/* Arguments of a launch. Only as much of `job` as the kernel uses is copied. */
 typedef struct spsh__rnn_work {
     spsh__rnn_launch l;
     spsh__device_use uses[SPSH__RNN_USES];

@@ -1,9 +1,9 @@
-/* backend_cuda_rows.c: the operators that kernels_rows.h does. */
+/* backend_cuda_rows.c: the operators whose kernels are in kernels_rows.h. */
 #include "backend_cuda.h"
 
 enum {
-    PARTS_MAX = 128,   /* maximum parts of a sum of columns */
-    PART_ROWS = 128,   /* and rows of a part, at least */
+    PARTS_MAX = 128,   /* maximum number of parts of a sum of columns */
+    PART_ROWS = 128,   /* minimum number of rows per part */
     PART_FRAMES = 64,  /* frames of a part of look-ahead's gradients */
     GRID_Y_MAX = 65535 /* maximum grid size along y on any device */
 };
@@ -51,7 +51,7 @@ void spsh__cuda_clip_backward(spsh__backend *b, double limit, size_t count, spsh
                               .dy = spsh__cuda_array(b, dy),
                               .to = spsh__cuda_array(b, dx),
                               .count = count};
-    job.factor = spsh__rounded(job.x.kind, (float)limit); /* what y is where it was clipped */
+    job.factor = spsh__rounded(job.x.kind, (float)limit); /* value of y where it was clipped */
     const spsh__device_use uses[] = {spsh__cuda_reads(y, count), spsh__cuda_reads(dy, count),
                                      spsh__cuda_writes(dx, count)};
     put_elements(b, SPSH__KERNEL_CLIP_BACKWARD, &job, uses, 3);
@@ -187,7 +187,7 @@ void spsh__cuda_reverse(spsh__backend *b, const spsh__rows *s, const uint32_t *l
         put_lines(b, SPSH__KERNEL_REVERSE, &job, uses, 3);
 }
 
-/* ---- turns */
+/* ---- transposes */
 
 static void put_turn(spsh__backend *b, const spsh__turn_job *job, const spsh__device_use *uses,
                      uint32_t use_count)
@@ -244,7 +244,7 @@ void spsh__cuda_conv_from_rows(spsh__backend *b, const spsh__conv_shape *s,
 
 /* ---- features */
 
-/* They are only read. */
+/* Features are only read, so dropping const is safe. */
 static spsh__device_array features_of(const spsh__arrange *a)
 {
     union {

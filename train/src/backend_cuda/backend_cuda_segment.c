@@ -14,7 +14,7 @@
  */
 #include "backend_cuda_state.h"
 
-enum { WORKS_BYTES = 65536 }; /* at first */
+enum { WORKS_BYTES = 65536 }; /* initial size */
 
 typedef struct work_head { /* followed by its arguments */
     _Alignas(16) spsh__cuda_work_fn *work_fn;
@@ -91,8 +91,8 @@ void spsh__cuda_segment_refuse(spsh__backend *b)
         refuse(b, all->current);
 }
 
-/* ----------------------------------------------------------------------------------- remembering
- */
+/* -------------------------------------------------------------------------------------
+ * recording */
 
 static bool make_room(spsh__backend *b, size_t more_bytes)
 {
@@ -116,7 +116,7 @@ void *spsh__cuda_remember(spsh__backend *b, spsh__cuda_work_fn *work_fn, size_t 
     if (all->current == NULL)
         return NULL;
     if (!make_room(b, sizeof(work_head) + rounded)) {
-        all->current = NULL; /* there may be memory the next time */
+        all->current = NULL; /* the next run tries again */
         return NULL;
     }
     work_head *head = (void *)(all->works + all->used_bytes);
@@ -125,7 +125,7 @@ void *spsh__cuda_remember(spsh__backend *b, spsh__cuda_work_fn *work_fn, size_t 
     return head + 1;
 }
 
-/* All of it once more, in its order. */
+/* Enqueue all recorded work again, in order. */
 static spsh_status put_again(spsh__backend *b, spsh_error *err)
 {
     spsh__cuda_state *self = spsh__cuda_of(b);

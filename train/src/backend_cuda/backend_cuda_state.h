@@ -7,7 +7,7 @@
 
 enum {
     SPSH__CUDA_SCRATCHES = 4,
-    SPSH__CUDA_SLOTS = 16,          /* pinned places that uploads use in turn */
+    SPSH__CUDA_SLOTS = 16,          /* pinned slots that uploads use in turn */
     SPSH__CUDA_SLOT_BYTES = 262144, /* size of one slot */
     SPSH__CUDA_BLOCKS = 16,         /* maximum blocks of pinned memory for downloads */
     SPSH__CUDA_TAKE_BYTES = 128,
@@ -40,9 +40,9 @@ typedef struct spsh__cuda_block {
 } spsh__cuda_block;
 
 typedef struct spsh__cuda_lengths_state {
-    uint32_t *device; /* in at 0, out at capacity */
+    uint32_t *device; /* input lengths at offset 0, output lengths at offset capacity */
     uint32_t capacity;
-    const uint32_t *in, *out; /* the caller's pointers, which identify them */
+    const uint32_t *in, *out; /* the caller's pointers, which identify the lengths */
 } spsh__cuda_lengths_state;
 
 /* A segment of a shape: seen, and then captured if possible. */
@@ -52,8 +52,8 @@ typedef struct spsh__cuda_kept {
 } spsh__cuda_kept;
 
 typedef struct spsh__cuda_key {
-    uint64_t key;  /* 0: free */
-    uint64_t used; /* counts.begun when it was last */
+    uint64_t key;  /* 0: free entry */
+    uint64_t used; /* value of counts.begun at the last use */
     spsh__cuda_kept segments[SPSH__CUDA_SEGMENTS];
 } spsh__cuda_key;
 
@@ -69,9 +69,9 @@ typedef struct spsh__cuda_segments {
 /* backend_cuda_count.c: while is_on, operators only count their requests. */
 typedef struct spsh__cuda_count {
     bool is_on;
-    size_t scratch_bytes[SPSH__DEVICE_LANES][SPSH__CUDA_SCRATCHES]; /* at most */
+    size_t scratch_bytes[SPSH__DEVICE_LANES][SPSH__CUDA_SCRATCHES]; /* maximum size so far */
     uint64_t lengths_bytes, trial_bytes;
-    void *reserves; /* what comes back when it ends: recurrent layers', and the first failure */
+    void *reserves; /* restored at the end: reserves of recurrent layers, and the first failure */
     spsh_status rc;
     spsh_error err;
 } spsh__cuda_count;
@@ -79,7 +79,7 @@ typedef struct spsh__cuda_count {
 struct spsh__cuda_state {
     const spsh__cuda_plugin *plugin;
     const spsh__device_train_entry *entry;
-    void *train; /* the entry's */
+    void *train; /* state of the entry */
     spsh_cuda_device about;
     spsh__cuda_lane_state lanes[SPSH__DEVICE_LANES];
     uint32_t lane;
@@ -95,7 +95,7 @@ struct spsh__cuda_state {
     spsh__cuda_lengths_state lengths;
     spsh__cuda_segments segments;
     spsh__cuda_count count;
-    size_t conv_bytes_max; /* work space that a convolution may have */
+    size_t conv_bytes_max; /* maximum work space of a convolution */
     void *rnn;
 };
 
@@ -124,8 +124,8 @@ void spsh__cuda_segments_close(spsh__backend *b);
 void spsh__cuda_segments_drop(spsh__backend *b);
 /* Never capture the current segment: a graph cannot contain some of its work. */
 void spsh__cuda_segment_refuse(spsh__backend *b);
-/* Room for a copy of the arguments of work that was put onto the lane's stream; NULL: nothing is
- * remembered now. Aligned to 16. */
+/* Return memory for a copy of the arguments of enqueued work, aligned to 16. NULL: nothing is
+ * recorded now. */
 void *spsh__cuda_remember(spsh__backend *b, spsh__cuda_work_fn *work_fn, size_t size_bytes);
 
 #endif

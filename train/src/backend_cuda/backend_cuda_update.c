@@ -1,9 +1,9 @@
-/* backend_cuda_update.c: sums of squares, and the optimisers, on a device (kernels_update.h). */
+/* backend_cuda_update.c: sums of squares, and the optimizers, on a device (kernels_update.h). */
 #include <math.h>
 
 #include "backend_cuda.h"
 
-enum { SQUARE_PARTS_MAX = 1024, SQUARE_PART = 8192 /* elements, at least */ };
+enum { SQUARE_PARTS_MAX = 1024, SQUARE_PART = 8192 /* minimum elements per part */ };
 
 static uint32_t four_blocks(const spsh__backend *b, size_t count)
 {

@@ -1,7 +1,7 @@
-/* backend_reference.c: every operator in plain C: double, one thread, no library. Gradients are
- * checked on it, and other backends are compared with it. The operators are in reference_*.c. This
- * file has memory, matrix products, clipping, and CTC over ctc.c, the only operator that needs
- * scratch. */
+/* backend_reference.c: every operator in plain C: double, one thread, no library. The gradient
+ * checks run on it, and tests compare the other backends with it. The operators are in
+ * reference_*.c. This file has memory, matrix products, clipping, and CTC over ctc.c, the only
+ * operator that needs scratch. */
 #include "backend/ctc.h"
 #include "reference.h"
 #include "speechshard/inside.h"
@@ -98,7 +98,7 @@ void spsh__reference_clip_backward(spsh__backend *b, double limit, size_t count,
     }
 }
 
-/* false: there is no memory. */
+/* Return false if out of memory. */
 static bool grow_scratch(spsh__backend *b, size_t count)
 {
     reference *r = b->state;

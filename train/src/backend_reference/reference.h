@@ -1,5 +1,5 @@
-/* reference.h: the operators of the backend `reference`. Each is its definition in
- * backend.h written down: loops over indices, in double, nothing shared between them. */
+/* reference.h: the operators of the backend `reference`. Each implements its definition in
+ * backend.h literally: loops over indices, in double, without shared code. */
 #ifndef SPSH_TRAIN_REFERENCE_H
 #define SPSH_TRAIN_REFERENCE_H
 

@@ -1,9 +1,8 @@
-/* reference_conv.c: convolutions of [N][C][F][T], and what becomes of their results. The weight is
- * [out channel][in channel][kernel bin][kernel frame]. */
+/* reference_conv.c: convolutions of [N][C][F][T], and the conversion of their results to rows. The
+ * weight is [out channel][in channel][kernel bin][kernel frame]. */
 #include "reference.h"
 
-/* Where an output meets an input: along one axis. A row of the kernel outside the input meets
- * zeros. */
+/* True if a tap of an output reads an input, along one axis. Outside the input there are zeros. */
 static bool meets(uint32_t out, uint32_t tap, uint32_t stride, uint32_t pad, uint32_t in)
 {
     uint64_t at = (uint64_t)out * stride + tap;
@@ -30,7 +29,7 @@ static size_t weight_row(const spsh__conv_shape *s, const place *p, uint32_t cha
     return (((size_t)p->c * s->in_channels + channel) * s->kernel_bins + kf) * s->kernel_frames;
 }
 
-/* The place of an output by its index. */
+/* Position of the output with this index. */
 static place place_of(const spsh__conv_shape *s, size_t index)
 {
     place p;
@@ -80,7 +79,7 @@ void spsh__reference_conv_forward(spsh__backend *b, const spsh__conv_shape *s,
     }
 }
 
-/* One row of the kernel, the other way round: what dy of one output says of weights and inputs. */
+/* Gradients for one row of the kernel: add the effect of dy of one output to weights and inputs. */
 static void row_gradient(const spsh__conv_shape *s, const spsh__conv_grad *g, const place *p,
                          size_t x_row, size_t w_row)
 {
@@ -129,7 +128,7 @@ void spsh__reference_mask_conv(spsh__backend *b, const spsh__conv_shape *s, cons
     }
 }
 
-/* Where element i of a convolution, [N][C][F][T], is in rows [T][N][C * F]. */
+/* Index in rows [T][N][C * F] of element i of a convolution, [N][C][F][T]. */
 static size_t row_index(const spsh__conv_shape *s, size_t i)
 {
     const place p = place_of(s, i);

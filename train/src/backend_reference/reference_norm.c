@@ -1,9 +1,9 @@
-/* reference_norm.c: batch normalisation over what counts (Ioffe and Szegedy 2015), for convolutions
- * and for rows.
+/* reference_norm.c: batch normalization over the elements that count (Ioffe and Szegedy 2015), for
+ * convolutions and for rows.
  *
  * With n values that count, xhat = (x - mean) * scale and s = weight * scale:
  *     dx = s * (dy - sum(dy) / n - xhat * sum(dy * xhat) / n)
- * where x counts. Padding that does not count has y = 0, so its dy says nothing and its dx is 0.
+ * where x counts. Padding that does not count has y = 0, so its dy is ignored and its dx is 0.
  */
 #include <math.h>
 
@@ -107,7 +107,7 @@ void spsh__reference_norm_forward(spsh__backend *b, const spsh__norm_shape *s,
     }
 }
 
-typedef struct sums { /* over what counts: n, dy, dy * xhat */
+typedef struct sums { /* over the elements that count: n, dy, dy * xhat */
     double count, dy, dy_xhat;
 } sums;
 

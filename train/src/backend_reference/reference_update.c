@@ -1,4 +1,4 @@
-/* reference_update.c: sums over arenas, and the optimisers as PyTorch has them. */
+/* reference_update.c: sums over arenas, and the optimizers as PyTorch defines them. */
 #include <math.h>
 
 #include "reference.h"

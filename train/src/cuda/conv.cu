@@ -18,7 +18,7 @@
 
 enum { CANDIDATES = 16 };
 
-/* ---- what the library needs to know ---- */
+/* ---- descriptors for the library ---- */
 
 static cudnnDataType_t type_of(const spsh__train_state *self)
 {
@@ -142,14 +142,14 @@ static cudnnStatus_t ask_work(const spsh__train_state *self, const spsh__train_l
         (cudnnConvolutionBwdFilterAlgo_t)algorithm, ret_bytes);
 }
 
-/* Whether it can be taken, and then it is: the descriptor says its mathematics. */
+/* Return true if the algorithm is usable, and adopt it: set its kind of mathematics in the plan. */
 static bool suits(const spsh__train_state *self, const spsh__train_lane *lane,
                   spsh__conv_plan *plan, const candidate *c, size_t bytes_max)
 {
     size_t bytes = 0;
-    /* The heuristic may offer tensor cores to those who want none. */
+    /* The heuristic may offer tensor cores for fp32, which must not use them. */
     const cudnnMathType_t math = self->plan.precision == SPSH__FP32 ? CUDNN_FMA_MATH : c->math;
-    if (c->math == CUDNN_TENSOR_OP_MATH_ALLOW_CONVERSION || /* floats would become halves */
+    if (c->math == CUDNN_TENSOR_OP_MATH_ALLOW_CONVERSION || /* would convert floats to float16 */
         self->calls->cudnnSetConvolutionMathType(plan->convolution, math) != CUDNN_STATUS_SUCCESS ||
         ask_work(self, lane, plan, c->algorithm, &bytes) != CUDNN_STATUS_SUCCESS ||
         bytes > bytes_max)
@@ -232,7 +232,8 @@ static spsh__conv_plan *place_of(spsh__train_lane *lane, const spsh__conv_key *k
     return &lane->convs[at];
 }
 
-/* One that needs more than is allowed now is chosen anew. */
+/* Find the plan of a shape, or choose it. A cached plan that needs more than bytes_max is
+ * replaced. */
 static spsh_status find_plan(const spsh__train_state *self, spsh__train_lane *lane,
                              const spsh__conv_key *key, size_t bytes_max,
                              const spsh__conv_plan **ret_plan, spsh_error *err)
@@ -260,7 +261,7 @@ static spsh_status find_plan(const spsh__train_state *self, spsh__train_lane *la
     return rc;
 }
 
-/* ---- the entry's ---- */
+/* ---- functions that the entry calls ---- */
 
 spsh_status spsh__train_conv_open(spsh__train_state *self, spsh__train_lane *lane, spsh_error *err)
 {
@@ -294,7 +295,7 @@ static spsh_status begin(spsh__train_state *self, spsh__train_lane *lane, void *
     return rc;
 }
 
-/* All tensors have the precision's kind: it is in the descriptors. */
+/* All tensors have the kind of the precision, which the descriptors record. */
 static spsh_status plan_of(const spsh__train_state *self, spsh__train_lane *lane,
                            const spsh__conv_work *w, const spsh__conv_plan **ret_plan,
                            spsh_error *err)

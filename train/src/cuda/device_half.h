@@ -30,7 +30,8 @@ SPSH__INLINE float spsh__f32_of_bits(uint32_t bits)
     return value;
 }
 
-/* The `drop` lowest bits go: to nearest, ties to even. A carry into the exponent is right. */
+/* Remove the lowest `drop` bits, to nearest, ties to even. A carry may correctly reach the
+ * exponent. */
 SPSH__INLINE uint32_t spsh__round_bits(uint32_t bits, uint32_t drop)
 {
     const uint32_t half = (1U << (drop - 1)) - 1U;
@@ -93,7 +94,7 @@ SPSH__INLINE float spsh__f32_of_fp16(uint16_t bits)
 #endif
 }
 
-/* is_bf16: which of the two 16 bits are. */
+/* is_bf16: bf16; else fp16. */
 SPSH__INLINE uint16_t spsh__half_of_f32(float value, bool is_bf16)
 {
     return is_bf16 ? spsh__bf16_of_f32(value) : spsh__fp16_of_f32(value);

@@ -23,14 +23,14 @@ typedef struct spsh__nccl_id {
 
 typedef struct spsh__nccl_plan {
     uint32_t device, rank, world_size;
-    spsh__nccl_id id; /* rank 0's, the same on all */
+    spsh__nccl_id id; /* made by rank 0, the same on all ranks */
 } spsh__nccl_plan;
 
 typedef enum spsh__collective_kind {
-    SPSH__COLLECTIVE_SUM = 0,          /* values[count], in place, to all */
-    SPSH__COLLECTIVE_SUM_PARTS = 1,    /* values[world][count]: the own row's sum, in place */
-    SPSH__COLLECTIVE_GATHER_PARTS = 2, /* values[world][count]: the own row to all */
-    SPSH__COLLECTIVE_BROADCAST = 3,    /* values[count], of rank 0 */
+    SPSH__COLLECTIVE_SUM = 0,          /* all-reduce: values[count], in place */
+    SPSH__COLLECTIVE_SUM_PARTS = 1,    /* reduce-scatter: values[world][count], own row's sum */
+    SPSH__COLLECTIVE_GATHER_PARTS = 2, /* all-gather: values[world][count], own row to all */
+    SPSH__COLLECTIVE_BROADCAST = 3,    /* broadcast: values[count] of rank 0 */
 } spsh__collective_kind;
 
 typedef struct spsh__collective {
@@ -40,23 +40,23 @@ typedef struct spsh__collective {
 } spsh__collective;
 
 typedef struct spsh__device_nccl_entry {
-    /* path NULL: libnccl.so.2 as the system finds it. SPSH_E_NOT_FOUND: none is there;
+    /* path NULL: libnccl.so.2, found by the system's linker. SPSH_E_NOT_FOUND: no such library;
      * SPSH_E_VERSION: too old. */
     spsh_status (*load_fn)(const char *path, void **ret_library, spsh_error *err);
     void (*unload_fn)(void *library);
-    uint32_t (*version_fn)(void *library); /* 22809: 2.28.9 */
+    uint32_t (*version_fn)(void *library); /* NCCL's version code: 22809 is 2.28.9 */
     /* Key of a device, the same in every process. No two devices have the same key. */
     spsh_status (*key_fn)(uint32_t device, uint64_t *ret_key, spsh_error *err);
     spsh_status (*id_fn)(void *library, spsh__nccl_id *ret_id, spsh_error *err);
-    /* Begins. */
+    /* Begin to join the communicator. */
     spsh_status (*open_fn)(void *library, const spsh__nccl_plan *plan, void **ret_state,
                            spsh_error *err);
     /* SPSH_OK; SPSH_E_TIMEOUT: the last call is still in progress; SPSH_E_IO: it failed, or work on
      * a stream failed. */
     spsh_status (*state_fn)(void *state, spsh_error *err);
-    /* On the stream only when state_fn says SPSH_OK. */
+    /* Enqueue a collective. It is on the stream only when state_fn returns SPSH_OK. */
     spsh_status (*start_fn)(void *state, const spsh__collective *c, void *stream, spsh_error *err);
-    /* Nothing follows any more. Begins. */
+    /* Begin to end the communicator. No collective may follow. */
     spsh_status (*finish_fn)(void *state, spsh_error *err);
     /* Call after finish_fn, or with is_aborted. Aborting ends the work on streams, whatever the
      * other ranks do. */

@@ -43,7 +43,7 @@ typedef struct spsh__rnn_limits {
     uint32_t shared_bytes; /* shared memory per block */
 } spsh__rnn_limits;
 
-/* A layer of cuDNN's for a shape. */
+/* A layer of cuDNN for one shape. */
 typedef struct spsh__cudnn_plan {
     spsh__rnn_shape shape;
     uint32_t has_two_biases;
@@ -85,11 +85,12 @@ typedef struct spsh__device_rnn_entry {
     void (*close_fn)(void *state); /* no work may be in flight; layers are closed */
     /* No blocks: the device has no cooperative grids, or is older than sm_80. */
     spsh__rnn_limits (*limits_fn)(void *state);
-    /* Blocks of a cooperative kernel that half of the device has at once. */
+    /* Blocks of a cooperative kernel that fit on half of the device at once. */
     uint32_t (*resident_fn)(void *state, spsh__rnn_kernel kernel, spsh__device_kind kind,
                             uint32_t shared_bytes);
     spsh_status (*launch_fn)(void *state, void *stream, const spsh__rnn_launch *l, spsh_error *err);
-    /* SPSH_E_UNSUPPORTED: no cuDNN, or cuDNN does not take the plan; it may say so later, too. */
+    /* SPSH_E_UNSUPPORTED: no cuDNN, or cuDNN does not support the plan. Later calls may return it,
+     * too. */
     spsh_status (*layer_open_fn)(void *state, const spsh__cudnn_plan *plan, void **ret_layer,
                                  spsh__cudnn_sizes *ret_sizes, spsh_error *err);
     void (*layer_close_fn)(void *layer);

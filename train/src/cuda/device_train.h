@@ -28,7 +28,7 @@ typedef struct spsh__device_train_plan {
 } spsh__device_train_plan;
 
 typedef struct spsh__kernel_launch {
-    uint32_t kernel; /* its place in the list of kernels.h */
+    uint32_t kernel; /* index in the list of kernels.h */
     uint32_t blocks_x, blocks_y;
     uint32_t shared_bytes;
     const void *job; /* on the host; copied */
@@ -45,12 +45,12 @@ typedef enum spsh__conv_kind {
 } spsh__conv_kind;
 
 typedef struct spsh__conv_work {
-    spsh__conv_shape shape; /* nothing in it is 0 */
+    spsh__conv_shape shape; /* no field is 0 */
     spsh__conv_kind kind;
     spsh__backend_buffer x, weight, y; /* all have the same kind */
-    void *work; /* as many bytes as conv_space_fn says, aligned to 256, or more */
+    void *work; /* at least the bytes that conv_space_fn returns, aligned to 256 */
     size_t work_bytes;
-    size_t work_bytes_max; /* that conv_space_fn may say: slower algorithms need less */
+    size_t work_bytes_max; /* limit for conv_space_fn: slower algorithms need less */
 } spsh__conv_work;
 
 typedef struct spsh__device_train_entry {
@@ -61,11 +61,11 @@ typedef struct spsh__device_train_entry {
     void (*close_fn)(void *state);
     spsh_status (*launch_fn)(void *state, void *stream, const spsh__kernel_launch *l,
                              spsh_error *err);
-    /* As the backend's operators of like names. gemm: m, n and k are not 0; a and b of one kind, c
-     * of theirs, or of floats. */
+    /* Like the backend operators with these names. gemm: m, n, and k are not 0. a and b have one
+     * kind; c has the same kind, or is float. */
     spsh_status (*gemm_fn)(void *state, uint32_t lane, void *stream, const spsh__gemm *g,
                            spsh_error *err);
-    /* Work space that the convolution needs; buffers need not have memory. */
+    /* Return the work space that the convolution needs. Buffers need not have memory. */
     spsh_status (*conv_space_fn)(void *state, uint32_t lane, const spsh__conv_work *w,
                                  size_t *ret_bytes, spsh_error *err);
     spsh_status (*conv_fn)(void *state, uint32_t lane, void *stream, const spsh__conv_work *w,

@@ -26,7 +26,7 @@ SPSH__INLINE bool spsh__is_finite(float value)
     return (spsh__bits_of_f32(value) & 0x7f800000U) != 0x7f800000U;
 }
 
-/* ---- four neighbours, aligned */
+/* ---- four adjacent, aligned elements */
 
 SPSH__INLINE bool spsh__is_aligned(const spsh__device_array *x, uint64_t at)
 {
@@ -79,18 +79,18 @@ DEVICE void device_store_four(const spsh__device_array *x, uint64_t at, const fl
 #endif
 
 #define DEVICE_LANES      32U /* threads that walk a line together */
-#define DEVICE_WARPS      (SPSH__DEVICE_THREADS / DEVICE_LANES) /* such groups of a block */
-#define DEVICE_LINE_STEP  ((uint64_t)4 * DEVICE_LANES)          /* elements they take at once */
+#define DEVICE_WARPS      (SPSH__DEVICE_THREADS / DEVICE_LANES) /* groups of lanes per block */
+#define DEVICE_LINE_STEP  ((uint64_t)4 * DEVICE_LANES)          /* elements per group at once */
 #define DEVICE_BLOCK_STEP ((uint64_t)4 * SPSH__DEVICE_THREADS)
 
-/* Elements at, at + step, ...; wide: step is 1 and there are four, aligned. */
+/* Elements at, at + step, ... With is_wide, step is 1 and there are four, aligned. */
 typedef struct device_run {
     uint64_t at;
     uint32_t count, step; /* at most 4 */
 } device_run;
 
-/* A thread's part of the elements from first on, and before end, of which `threads` threads, of
- * whom it is number `thread`, take four each. */
+/* Return the run of one thread. The elements first ... end - 1 are divided among `threads` threads,
+ * four per thread, and `thread` is the index of this one. */
 DEVICE device_run device_run_of(uint64_t first, uint64_t end, uint32_t thread, uint32_t threads,
                                 bool is_wide)
 {
@@ -130,7 +130,7 @@ DEVICE void device_store_run(const spsh__device_array *x, const device_run *r, c
     }
 }
 
-/* The run of the same elements elsewhere. */
+/* Return the run of the same elements in another array. */
 DEVICE device_run device_run_at(const device_run *r, uint64_t at)
 {
     device_run other = *r;
@@ -151,7 +151,7 @@ DEVICE device_run device_run_at(const device_run *r, uint64_t at)
         EACH_THREAD(block, second_(job, block, thread));                                           \
     }
 
-/* call_ with a run r of all elements, by a block. */
+/* Expand call_ for each run r, so that a block covers all elements. */
 #define EACH_RUN(job_, block_, thread_, call_)                                                     \
     for (uint64_t first_ = (uint64_t)(block_)->x * DEVICE_BLOCK_STEP; first_ < (job_)->count;      \
          first_ += (uint64_t)(block_)->blocks_x * DEVICE_BLOCK_STEP) {                             \
@@ -168,7 +168,7 @@ DEVICE device_run device_run_at(const device_run *r, uint64_t at)
     }                                                                                              \
     DEVICE_KERNEL(name_, job_, device_##name_)
 
-/* ---- sums: of all threads of a block, or of its groups, in an order that their number gives */
+/* ---- sums over the threads of a block or of its groups, in the order of thread indices */
 
 /* Sum the lane's number over DEVICE_WARPS groups of DEVICE_LANES numbers, in order. */
 DEVICE double device_lane_sum(const double *numbers, uint32_t lane)
@@ -179,7 +179,7 @@ DEVICE double device_lane_sum(const double *numbers, uint32_t lane)
     return sum;
 }
 
-/* Every eighth part of a sum whose parts are `stride` apart. */
+/* Sum every eighth part. Parts are `stride` apart. */
 DEVICE double device_parts_sum(const double *partial, uint32_t parts, uint64_t stride,
                                uint32_t first)
 {
@@ -189,7 +189,7 @@ DEVICE double device_parts_sum(const double *partial, uint32_t parts, uint64_t s
     return sum;
 }
 
-/* A step of a block's sum: log2(SPSH__DEVICE_THREADS) of them, half falling to 1. */
+/* One step of a block's sum. Call it log2(SPSH__DEVICE_THREADS) times, with `half` falling to 1. */
 DEVICE void device_fold(double *numbers, uint32_t half, uint32_t thread)
 {
     if (thread < half)

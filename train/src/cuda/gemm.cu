@@ -30,7 +30,7 @@ enum {
     CANDIDATES = 8,
 };
 
-/* ---- what the library needs to know ---- */
+/* ---- descriptors for the library ---- */
 
 static uint32_t alignment_log(const void *pointer)
 {
@@ -58,7 +58,7 @@ static spsh__gemm_key key_of(const spsh__gemm *g)
     return key;
 }
 
-/* number: 0 a, 1 b, 2 c */
+/* number: 0 is a, 1 is b, 2 is c */
 static uint32_t alignment_of(const spsh__gemm_key *key, uint32_t number)
 {
     const uint32_t log = key->flags >> (ALIGNMENT_SHIFT + number * ALIGNMENT_BITS);
@@ -182,7 +182,7 @@ static void empty(const spsh__train_state *self, spsh__train_lane *lane)
     lane->gemm_count = 0;
 }
 
-/* Where the key is, or would be. */
+/* Position of the key in the table, or the free position for it. */
 static spsh__gemm_plan *place_of(spsh__train_lane *lane, const spsh__gemm_key *key)
 {
     uint32_t at = spsh__train_hash(key, sizeof(*key)) % SPSH__GEMM_PLANS;

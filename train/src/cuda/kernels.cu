@@ -1,4 +1,4 @@
-/* kernels.cu: a kernel for each row of kernels.h, and what starts them.
+/* kernels.cu: a kernel for each row of kernels.h, and the function that launches them.
  *
  *     block (threads of device_text.h) --> its place in the grid, its shared memory --> the text
  *

@@ -1,6 +1,7 @@
-/* kernels.h: all kernels of the trainer but those of recurrent layers, by number. A kernel is a job
- * (plain data, a copy of which goes with the launch) and a text, spsh__kernel_NAME(job, block)
- * (device_text.h). kernels.cu makes kernels of the list, tests/support/twin_train.c its C twin.
+/* kernels.h: all kernels of the trainer except those of recurrent layers, by number. A kernel has a
+ * job (plain data, copied at each launch) and kernel source, spsh__kernel_NAME(job, block)
+ * (device_text.h). kernels.cu compiles the list for CUDA, tests/support/twin_train.c for the host
+ * emulation.
  */
 #ifndef SPSH_TRAIN_KERNELS_H
 #define SPSH_TRAIN_KERNELS_H

@@ -49,9 +49,9 @@ typedef struct spsh__softmax_job {
     uint32_t width, group_log2;
 } spsh__softmax_job;
 
-/* A row with a label: loss = most - own + ln sum. */
+/* A row with a label: loss = most - own + ln sum. most: maximum logit; own: logit of the label. */
 typedef struct spsh__entropy_row {
-    float most, own, sum; /* not learnt from: 0, 0, 1 */
+    float most, own, sum; /* row that is not trained on: 0, 0, 1 */
     uint32_t is_right;
 } spsh__entropy_row;
 
@@ -64,7 +64,7 @@ typedef struct spsh__entropy_job {
     float scale;
 } spsh__entropy_job;
 
-/* A product, value 2^power; NaN if a factor is NaN. */
+/* The product of factors: value * 2^power, or NaN if a factor is NaN. */
 typedef struct spsh__loss_product {
     double value;
     int64_t power;
@@ -76,7 +76,7 @@ typedef struct spsh__entropy_sum {
     uint64_t right;
 } spsh__entropy_sum;
 
-typedef struct spsh__entropy_sums_job { /* a block a part */
+typedef struct spsh__entropy_sums_job { /* one block per part */
     const spsh__entropy_row *rows;
     spsh__entropy_sum *parts;
     uint64_t row_count, part_rows;
@@ -128,7 +128,7 @@ typedef struct spsh__ctc_job {
     uint32_t group_log2;
 } spsh__ctc_job;
 
-/* Bytes that an utterance needs near a block's threads: two rows, the slots, and a chunk. */
+/* Shared memory that an utterance needs: two rows, the slots, and a chunk. */
 SPSH__INLINE uint64_t spsh__ctc_near_bytes(const spsh__ctc_item *item, uint32_t chunk)
 {
     const uint64_t pairs = (uint64_t)item->label_count + 1;
@@ -144,11 +144,11 @@ SPSH__INLINE uint64_t spsh__ctc_near_bytes(const spsh__ctc_item *item, uint32_t 
     12582912.0F /* 1.5 2^23: adding a number to it rounds the number to an
                                      integer */
 #define LOSS_LOG2_E   1.44269504088896340736F
-#define LOSS_LN2_HIGH 0.693359375F /* the first with 15 zeros at its end */
+#define LOSS_LN2_HIGH 0.693359375F /* high part of ln 2; its last 15 bits are 0 */
 #define LOSS_LN2_LOW  (-2.12194440e-4F)
 #define LOSS_LOWEST   (-2900000.0F) /* nats: below CTC_NOTHING / 2 */
 #define CTC_NOTHING   (-4194304)
-#define CTC_FLOOR     (-268435456) /* lower is as good as this */
+#define CTC_FLOOR     (-268435456) /* minimum exponent: lower ones need not be distinguished */
 
 /* 2^e; 0 below the normal numbers; e at most 127. */
 DEVICE float device_power_of_two(int32_t e)
@@ -156,7 +156,7 @@ DEVICE float device_power_of_two(int32_t e)
     return spsh__f32_of_bits((uint32_t)((e < -127 ? -127 : e) + 127) << 23);
 }
 
-/* e^x, x <= 0; not a number stays one, in m. */
+/* e^x, x <= 0. NaN stays NaN, in m. */
 DEVICE spsh__ctc_number device_exponential(float given)
 {
     const float x = LOSS_LOWEST > given ? LOSS_LOWEST : given;
@@ -191,7 +191,7 @@ DEVICE spsh__ctc_number device_normalised(float m, int32_t e)
     return value;
 }
 
-/* (a + b + c) times by. */
+/* Return (a + b + c) * by. */
 DEVICE spsh__ctc_number device_sum_times(spsh__ctc_number a, spsh__ctc_number b, spsh__ctc_number c,
                                          spsh__ctc_number by)
 {
@@ -214,7 +214,7 @@ DEVICE spsh__ctc_number device_one(void)
     return one;
 }
 
-/* Not so near 0 or infinity that the next product leaves the doubles. */
+/* Rescale, so that the next product neither overflows nor underflows a double. */
 DEVICE void device_multiply(spsh__loss_product *product, double factor, int64_t power)
 {
     const double value = product->value * factor;
@@ -256,7 +256,7 @@ DEVICE double device_log(double x)
 
 /* ---------------------------------------------------------------------------------------- rows */
 
-/* A thread's part of a row of `width` from `first` on. */
+/* A thread's part of a row of `width` elements that begins at `first`. */
 typedef struct device_line {
     uint64_t row, first;
     uint32_t lane, width, step;
@@ -354,7 +354,7 @@ DEVICE device_line_found device_line_found_of(const spsh__kernel_block *block,
     return found;
 }
 
-/* best, place and sum of each group, at its first thread. */
+/* best, place, and sum of each group, at the group's first thread. */
 #define DEVICE_LINES(block_, line_, x_, room_, group_log2_)                                        \
     do {                                                                                           \
         const uint32_t step_ = 1U << (group_log2_);                                                \
@@ -494,7 +494,7 @@ DEVICE device_line device_ctc_line(const spsh__ctc_job *job, const spsh__kernel_
 {
     device_line line = device_line_of(block, job->group_log2, (uint64_t)job->frames * job->batch,
                                       job->symbols, thread);
-    if (line.is_there) /* padding has no softmax to speak of */
+    if (line.is_there) /* padding has no valid softmax */
         line.is_there = line.row / job->batch < job->items[line.row % job->batch].frames;
     return line;
 }
@@ -521,9 +521,10 @@ DEVICE void spsh__kernel_ctc_rows(const spsh__ctc_job *job, const spsh__kernel_b
 typedef struct device_ctc {
     const spsh__ctc_item *item;
     const uint32_t *symbols, *far_slots;
-    spsh__loss_product *products; /* per thread; then the first is the product of all frames */
-    int32_t *greatest;            /* exponent of p; INT32_MIN: no gradient */
-    spsh__ctc_pair *rows;         /* two */
+    spsh__loss_product
+        *products;        /* per thread; at the end the first has the product of all frames */
+    int32_t *greatest;    /* exponent of p; INT32_MIN: no gradient */
+    spsh__ctc_pair *rows; /* two rows */
     uint32_t *slots;
     spsh__ctc_number *emissions; /* [chunk][symbol_count] */
     spsh__ctc_pair *near_alpha;  /* [chunk][pairs] */
@@ -545,7 +546,7 @@ DEVICE device_ctc device_ctc_of(const spsh__ctc_job *job, const spsh__kernel_blo
     uint8_t *near = (uint8_t *)block->shared + SPSH__CTC_FIXED_BYTES;
     if (item->spill_at != UINT64_MAX)
         near = job->spill + item->spill_at;
-    w.rows = (spsh__ctc_pair *)(void *)near; /* both places are aligned to it */
+    w.rows = (spsh__ctc_pair *)(void *)near; /* shared memory and the spill are aligned for pairs */
     w.near_alpha = w.rows + 2 * (uint64_t)w.pairs;
     w.slots = (uint32_t *)(w.near_alpha + (uint64_t)item->chunk * w.pairs);
     w.emissions = (spsh__ctc_number *)(w.slots + ((uint64_t)w.pairs + 3) / 4 * 4);
@@ -605,7 +606,7 @@ DEVICE void device_ctc_bring_back(const spsh__ctc_job *job, const device_ctc *w,
         w->near_alpha[at] = from[at];
 }
 
-/* Frame t, the `place`th of its chunk. */
+/* Compute alpha after frame t, which has index `place` in its chunk. */
 DEVICE void device_ctc_forward(const device_ctc *w, uint32_t t, uint32_t place, uint32_t thread)
 {
     const spsh__ctc_pair *from = w->rows + (uint64_t)(t & 1) * w->pairs;
@@ -628,7 +629,7 @@ DEVICE void device_ctc_forward(const device_ctc *w, uint32_t t, uint32_t place, 
     }
 }
 
-/* By one thread: what there is to say, and whether there is a way back. */
+/* One thread writes the results, and whether there is a gradient. */
 DEVICE void device_ctc_conclude(const spsh__ctc_job *job, const device_ctc *w, uint32_t thread)
 {
     const spsh__ctc_item *item = w->item;
@@ -784,7 +785,7 @@ DEVICE void device_put_softmax(const spsh__ctc_job *job, const spsh__kernel_bloc
     }
 }
 
-/* Again of the symbols that have states, now with what these have. */
+/* Write the gradient of symbols that have states again, now with the posteriors of their states. */
 DEVICE void device_put_gradient(const spsh__ctc_job *job, const spsh__kernel_block *block,
                                 uint32_t thread)
 {

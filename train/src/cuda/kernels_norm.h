@@ -35,10 +35,10 @@
 #define SPSH__NORM_SHARED   (2U * SPSH__DEVICE_THREADS * 8U) /* bytes: two doubles of each thread */
 
 typedef struct spsh__norm_job {
-    uint32_t is_conv, batch, channels, bins, frames; /* for rows, bins is 1 */
+    uint32_t is_conv, batch, channels, bins, frames; /* 1 for rows */
     uint32_t is_training, is_wide;
     uint32_t parts, part_size;    /* for a convolution: bins of an utterance; else rows */
-    const uint32_t *lengths;      /* NULL: all counts */
+    const uint32_t *lengths;      /* NULL: all frames count */
     spsh__device_array x, dy, to; /* dy: backward, NULL forward; to: y or dx */
     double *partial;              /* [parts][2][channels] */
     float *lines;                 /* [channels][4]: mean, a, p, c */
@@ -83,7 +83,7 @@ DEVICE void device_norm_add(device_norm_sums *sums, const float d[4], const floa
     sums->second += (double)((of[0] * d[0] + of[1] * d[1]) + (of[2] * d[2] + of[3] * d[3]));
 }
 
-/* Add one thread's elements of a line of frames. */
+/* Add one thread's share of a line of frames. */
 DEVICE void device_norm_line(const spsh__norm_job *job, device_norm_sums *sums, float shift,
                              uint64_t first, uint64_t end, uint32_t lane)
 {
@@ -107,7 +107,7 @@ DEVICE void device_norm_keep(const spsh__kernel_block *block, const device_norm_
     ((double *)block->shared)[SPSH__DEVICE_THREADS + thread] = sums->second;
 }
 
-/* Place x is a channel, y a part: utterance, and group of its bins. */
+/* block x is a channel, block y a part: an utterance, and a group of its bins. */
 DEVICE void device_norm_conv_part(const spsh__norm_job *job, const spsh__kernel_block *block,
                                   uint32_t thread)
 {
@@ -161,7 +161,7 @@ DEVICE device_row device_row_of(uint64_t number, uint32_t batch)
     return row;
 }
 
-/* By step: fewer than batch, once it is a row itself. */
+/* Advance by step. step->n is below batch, because step is a row itself. */
 DEVICE void device_row_add(device_row *row, const device_row *step, uint32_t batch)
 {
     row->number += step->number;
@@ -204,7 +204,7 @@ DEVICE void device_norm_column(const spsh__norm_job *job, device_norm_sums *sums
     }
 }
 
-/* Place x is a group of channels, y a part. */
+/* block x is a group of channels, block y a part. */
 DEVICE void device_norm_rows_part(const spsh__norm_job *job, const spsh__kernel_block *block,
                                   uint32_t thread)
 {
@@ -231,7 +231,7 @@ DEVICE void device_norm_rows_put(const spsh__norm_job *job, const spsh__kernel_b
 
 DEVICE_KERNEL_OF_TWO(norm_rows_sums, spsh__norm_job, device_norm_rows_part, device_norm_rows_put)
 
-/* ---- statistics: place x is a group of channels */
+/* ---- statistics: block x is a group of channels */
 
 DEVICE double device_norm_count(const spsh__norm_job *job)
 {
@@ -272,7 +272,7 @@ DEVICE void device_norm_line_put(const spsh__norm_job *job, uint32_t channel, do
     line[3] = (float)c;
 }
 
-/* Running statistics: a batch that is not finite leaves nothing behind. */
+/* Update the running statistics. A batch whose statistics are not finite does not change them. */
 DEVICE void device_norm_run(const spsh__norm_job *job, uint32_t channel, double mean,
                             double unbiased)
 {
@@ -411,7 +411,8 @@ DEVICE void device_norm_apply_row(const spsh__norm_job *job, const device_row *r
     device_store_run(&job->to, &r, v);
 }
 
-/* Place x: columns, which a thread keeps the numbers of; y: rows, eight of a block at once. */
+/* block x: columns, whose numbers a thread keeps; block y: rows, of which a block takes eight at
+ * once. */
 DEVICE void device_norm_rows_apply(const spsh__norm_job *job, const spsh__kernel_block *block,
                                    uint32_t thread)
 {

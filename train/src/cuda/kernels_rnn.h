@@ -44,33 +44,34 @@ enum {
     SPSH__RNN_WARPS = SPSH__DEVICE_THREADS / 32,
     SPSH__RNN_ROWS = 32,  /* utterances at a time */
     SPSH__RNN_TILES = 8,  /* tiles of 8 columns at a time */
-    SPSH__RNN_DEPTH = 32, /* that a warp takes at least */
-    SPSH__RNN_GATES = 4,  /* at most */
+    SPSH__RNN_DEPTH = 32, /* minimum depth per warp */
+    SPSH__RNN_GATES = 4,  /* maximum number of gates */
     SPSH__RNN_PARTS = 16, /* maximum parts of a layer's weights */
 };
 
 typedef struct spsh__rnn_job {
     uint32_t gates; /* 4: LSTM, 3: GRU */
     uint32_t frames, batch, hidden;
-    uint32_t frame;         /* stepwise: this one */
-    uint32_t units;         /* persistent, as all up to `exchange`: of a block; a multiple of 8 */
-    uint32_t depth;         /* depth of the exchange: hidden or gates * hidden, to a multiple of
-                               32 */
+    uint32_t frame;         /* stepwise: the current frame */
+    uint32_t units;         /* persistent, like the fields up to `exchange`: units of a block, a
+                             * multiple of 8 */
+    uint32_t depth;         /* depth of the exchange: hidden or gates * hidden, rounded up to a
+                             * multiple of 32 */
     uint32_t stride;        /* stride of weights in shared memory, in elements */
-    uint32_t exchange_rows; /* batch, to a multiple of 32 */
+    uint32_t exchange_rows; /* batch, rounded up to a multiple of 32 */
     const void *recurrent;  /* [gates * hidden][hidden] */
     void *exchange;         /* [2][exchange_rows][depth]; zeros */
     uint32_t *arrived;      /* starts at 0; counts how often a block reached the end of a frame */
-    const float *input_bias, *recurrent_bias; /* the second NULL: none */
+    const float *input_bias, *recurrent_bias; /* recurrent_bias NULL: none */
     void *rows;                               /* [T][N][gates][hidden] */
     void *inner;                              /* [T][N][hidden]: LSTM c, floats; GRU q, elements */
     void *y;                                  /* [T][N][hidden] */
-    const void *dy;                           /* likewise */
+    const void *dy;                           /* [T][N][hidden] */
     const float *product; /* stepwise: [N][gates][hidden] or, backward, [N][hidden]; NULL: 0 */
-    float *carry;         /* backward: [N][hidden], no number before */
+    float *carry;         /* backward: [N][hidden], initially undefined */
 } spsh__rnn_job;
 
-/* Matrices from one place to another, changing their kind. */
+/* Copy matrices, converting their kind. */
 typedef struct spsh__rnn_part {
     spsh__device_array from, to;
     uint64_t row_count, from_stride, to_stride; /* in elements */
@@ -78,7 +79,7 @@ typedef struct spsh__rnn_part {
     uint32_t adds; /* add to the existing values */
 } spsh__rnn_part;
 
-typedef struct spsh__rnn_pack_job { /* block y: part y */
+typedef struct spsh__rnn_pack_job { /* block y copies part y */
     spsh__rnn_part parts[SPSH__RNN_PARTS];
 } spsh__rnn_pack_job;
 
@@ -125,7 +126,7 @@ DEVICE float rnn_get_shared(const void *from, uint64_t i, uint32_t kind)
 #endif
 }
 
-/* Will be read soon. */
+/* Prefetch data that will be read soon. */
 DEVICE void rnn_ahead(const void *from, uint64_t i, uint32_t kind)
 {
 #ifdef __CUDACC__
@@ -148,7 +149,7 @@ DEVICE float rnn_bias(const float *bias, uint64_t i)
     return bias == NULL ? 0.0F : bias[i];
 }
 
-/* Unit u of a row, with what the state says to its gates: h. */
+/* Compute unit u of a row. state: the contribution of the previous h to the gates. */
 DEVICE float rnn_lstm(const spsh__rnn_job *job, uint32_t kind, uint64_t row, uint32_t u,
                       const float *state)
 {
@@ -200,7 +201,7 @@ DEVICE void rnn_forward_cell(const spsh__rnn_job *job, uint32_t kind, uint64_t r
     rnn_set(job->y, row * job->hidden + u, kind, h);
 }
 
-/* With the gradient of h: gradients of R h in d, of gates in their place. */
+/* Take the gradient of h. Write gradients of R h to d, and replace the gates by their gradients. */
 DEVICE void rnn_lstm_backward(const spsh__rnn_job *job, uint32_t kind, uint64_t row, uint32_t u,
                               float dh, float *d)
 {
@@ -243,7 +244,7 @@ DEVICE void rnn_gru_backward(const spsh__rnn_job *job, uint32_t kind, uint64_t r
     d[0] = dn * q * r * (1.0F - r);
     d[1] = all * (before - n) * z * (1.0F - z);
     d[2] = dn * r;
-    *carry = all * z; /* what goes around the gates */
+    *carry = all * z; /* the part that bypasses the gates */
     rnn_set(job->rows, at, kind, d[0]);
     rnn_set(job->rows, at + hidden, kind, d[1]);
     rnn_set(job->rows, at + 2 * hidden, kind, dn);
@@ -444,7 +445,7 @@ DEVICE void rnn_multiply_share(const rnn_share *s, uint32_t kind, uint32_t lane)
     rnn_multiply_plain(s, kind, lane);
 }
 
-/* A block's share: number of columns, and the sums, which follow its weights. */
+/* A block's share: column count, and the sums, which are stored after its weights. */
 typedef struct rnn_slice {
     uint32_t kind;
     bool is_backward;
@@ -469,7 +470,7 @@ DEVICE void *rnn_exchanged(const spsh__rnn_job *job, uint32_t t, uint32_t kind)
     return (char *)job->exchange + elements * (kind == SPSH__DEVICE_F32 ? 4 : 2);
 }
 
-/* Utterances from `first` on, exchanged in frame t, times the block's weights. */
+/* Multiply utterances from `first` on, exchanged in frame t, by the block's weights. */
 DEVICE void rnn_multiply(const spsh__rnn_job *job, const spsh__kernel_block *block,
                          const rnn_slice *slice, uint32_t t, uint32_t first, uint32_t thread)
 {
@@ -507,7 +508,7 @@ DEVICE float rnn_sum(const rnn_slice *slice, uint32_t row, uint32_t column)
 
 /* ---- persistent: cells ---- */
 
-/* One unit of one utterance in a frame: as its block counts them, and as the layer does. */
+/* One unit of one utterance in a frame, with its indices in the block and in the layer. */
 typedef struct rnn_cell {
     uint32_t t;
     uint32_t row, u;  /* row of the sums, unit within the block */
@@ -538,7 +539,7 @@ DEVICE void rnn_backward_unit(const spsh__rnn_job *job, const rnn_slice *slice,
         rnn_set(rnn_exchanged(job, cell->t, kind), to + k * hidden, kind, d[k]);
 }
 
-/* Utterances from `first` on. */
+/* Compute the cells of utterances from `first` on. */
 DEVICE void rnn_cells(const spsh__rnn_job *job, const spsh__kernel_block *block,
                       const rnn_slice *slice, uint32_t t, uint32_t first, uint32_t thread)
 {
@@ -556,7 +557,7 @@ DEVICE void rnn_cells(const spsh__rnn_job *job, const spsh__kernel_block *block,
     }
 }
 
-/* With what the frame before left, in the way's order. */
+/* Compute frame t from the exchange of the frame computed before: t - 1, or t + 1 backward. */
 DEVICE void rnn_frame(const spsh__rnn_job *job, const spsh__kernel_block *block, uint32_t t,
                       uint32_t kind, bool is_backward)
 {
@@ -605,7 +606,7 @@ DEVICE void spsh__rnn_forward_open(const spsh__rnn_job *job, const spsh__kernel_
     EACH_THREAD(block, rnn_forward_load(job, block, kind, thread));
 }
 
-/* Then all blocks wait for each other, and prefetch data of the next frame meanwhile. */
+/* Afterward all blocks wait for each other, and prefetch data of the next frame meanwhile. */
 DEVICE void spsh__rnn_forward_frame(const spsh__rnn_job *job, const spsh__kernel_block *block,
                                     uint32_t t, uint32_t kind)
 {
@@ -619,7 +620,7 @@ DEVICE void rnn_backward_load(const spsh__rnn_job *job, const spsh__kernel_block
 {
     const uint32_t count = job->units * job->stride;
     for (uint32_t i = thread; i < count; i += SPSH__DEVICE_THREADS) {
-        const uint32_t u = i % job->units, k = i / job->units; /* a row of the matrix at a time */
+        const uint32_t u = i % job->units, k = i / job->units; /* row by row of the matrix */
         const uint64_t unit = (uint64_t)block->x * job->units + u;
         float w = 0;
         if (unit < job->hidden && k < job->gates * job->hidden)
@@ -646,14 +647,14 @@ DEVICE void spsh__rnn_backward_open(const spsh__rnn_job *job, const spsh__kernel
     EACH_THREAD(block, rnn_backward_load(job, block, kind, thread));
 }
 
-/* From the last frame to the first. */
+/* Runs from the last frame to the first. */
 DEVICE void spsh__rnn_backward_frame(const spsh__rnn_job *job, const spsh__kernel_block *block,
                                      uint32_t t, uint32_t kind)
 {
     rnn_frame(job, block, t, kind, true);
 }
 
-/* ---- weights to and from where a library wants them ---- */
+/* ---- copying weights to and from a library's layout ---- */
 
 DEVICE void rnn_pack(const spsh__rnn_part *part, const spsh__kernel_block *block, uint32_t thread)
 {
@@ -670,7 +671,7 @@ DEVICE void rnn_pack(const spsh__rnn_part *part, const spsh__kernel_block *block
 DEVICE void spsh__kernel_rnn_pack(const spsh__rnn_pack_job *job, const spsh__kernel_block *block,
                                   uint32_t kind)
 {
-    (void)kind; /* each part has its own */
+    (void)kind; /* each part has its own kinds */
     EACH_THREAD(block, rnn_pack(&job->parts[block->y], block, thread));
 }
 

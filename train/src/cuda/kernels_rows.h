@@ -37,7 +37,7 @@
 /* ---- elements */
 
 typedef struct spsh__elements_job {
-    spsh__device_array x, dy; /* dy: of clip_backward, where x is what clip_forward wrote */
+    spsh__device_array x, dy; /* clip_backward: dy is used, and x is the output of clip_forward */
     spsh__device_array to;
     uint64_t count;
     float factor; /* factor of scale and axpy; limit of clip, rounded like `to` or x */
@@ -49,7 +49,7 @@ DEVICE void device_clip_run(const spsh__elements_job *job, const device_run *r)
     float v[4];
     device_load_run(&job->x, r, v);
     for (uint32_t k = 0; k < 4; k++) {
-        v[k] = v[k] < 0 ? 0 : v[k]; /* no number compares false, and stays */
+        v[k] = v[k] < 0 ? 0 : v[k]; /* NaN compares false, and stays */
         v[k] = v[k] > job->factor ? job->factor : v[k];
     }
     device_store_run(&job->to, r, v);
@@ -100,18 +100,18 @@ DEVICE_ELEMENTS_KERNEL(convert, spsh__elements_job, device_convert_run)
 /* ---- lines */
 
 typedef struct spsh__lines_job {
-    spsh__device_array from, to;     /* from: of bias_forward the bias; of masks not used */
-    uint64_t lines;                  /* below 2^32 where lengths are looked at */
+    spsh__device_array from, to;     /* from: bias of bias_forward; unused by masks */
+    uint64_t lines;                  /* below 2^32 if lengths are used */
     uint32_t width;                  /* elements of a line */
-    uint32_t batch;                  /* rows: utterances of a frame */
-    uint32_t frames;                 /* arrange_rows */
-    uint32_t per_utterance;          /* mask_conv: lines of an utterance, one after the other */
+    uint32_t batch;                  /* for rows: utterances per frame */
+    uint32_t frames;                 /* only for arrange_rows */
+    uint32_t per_utterance;          /* mask_conv: number of adjacent lines per utterance */
     uint64_t from_stride, to_stride; /* elements between starts of lines */
     const uint32_t *lengths;
     uint32_t is_wide, padding;
 } spsh__lines_job;
 
-/* call_ with each line that the thread walks. */
+/* Expand call_ for each line of the thread. */
 #define EACH_LINE(job_, block_, thread_, call_)                                                    \
     for (uint64_t line = (uint64_t)(block_)->x * DEVICE_WARPS + (thread_) / DEVICE_LANES;          \
          line < (job_)->lines; line += (uint64_t)(block_)->blocks_x * DEVICE_WARPS) {              \
@@ -123,7 +123,8 @@ DEVICE device_run device_line_run(const spsh__lines_job *job, uint64_t at, uint3
     return device_run_of(at, job->width, thread % DEVICE_LANES, DEVICE_LANES, job->is_wide != 0);
 }
 
-/* Runs are numbered from the line's start; from and to are where that is. */
+/* Copy a line. A run is relative to the start of the line; from and to are the positions of that
+ * start. */
 DEVICE void device_copy_line(const spsh__lines_job *job, uint64_t from, uint64_t to,
                              uint32_t thread)
 {
@@ -137,7 +138,7 @@ DEVICE void device_copy_line(const spsh__lines_job *job, uint64_t from, uint64_t
     }
 }
 
-/* From element `first` of a line on. */
+/* Fill a line with zeros from element `first` on. */
 DEVICE void device_clear_line(const spsh__lines_job *job, uint64_t to, uint64_t first,
                               uint32_t thread)
 {
@@ -175,7 +176,7 @@ DEVICE void device_mask_row(const spsh__lines_job *job, uint64_t line, uint32_t 
         device_clear_line(job, line * job->to_stride, 0, thread);
 }
 
-/* Not wide: where padding begins is not aligned. */
+/* Not wide: padding may begin at an unaligned element. */
 DEVICE void device_mask_bin(const spsh__lines_job *job, uint64_t line, uint32_t thread)
 {
     device_clear_line(job, line * job->to_stride, job->lengths[(uint32_t)line / job->per_utterance],
@@ -217,10 +218,10 @@ DEVICE_LINES_KERNEL(mask_conv, device_mask_bin)
 DEVICE_LINES_KERNEL(reverse, device_reverse_row)
 DEVICE_LINES_KERNEL(arrange_rows, device_arrange_row)
 
-/* ---- turns: grid (tiles of a matrix, matrices) */
+/* ---- transposes: grid (tiles of a matrix, matrices) */
 
 #define SPSH__TURN_TILE   32U
-#define SPSH__TURN_STRIDE 33U /* stride of a tile's lines: columns are in different banks */
+#define SPSH__TURN_STRIDE 33U /* line stride of a tile: spreads a column over different banks */
 #define SPSH__TURN_SHARED (SPSH__TURN_TILE * SPSH__TURN_STRIDE * 4U) /* bytes */
 
 /* Element (l, c) of matrix n: from[n * from_matrix + l * from_line + c], and
@@ -283,7 +284,7 @@ DEVICE void spsh__kernel_turn(const spsh__turn_job *job, const spsh__kernel_bloc
 #define SPSH__COLUMNS_SHARED (SPSH__DEVICE_THREADS * 8U) /* bytes: a double of each thread */
 
 typedef struct spsh__columns_job {
-    spsh__device_array x, to, also; /* to, also: what the sums are added to; also may be NULL */
+    spsh__device_array x, to, also; /* sums are added to `to` and `also`; also may be NULL */
     uint64_t rows, part_rows;
     uint32_t width, also_width; /* sums of the first also_width columns also go to `also` */
     uint32_t parts, padding;
@@ -362,10 +363,10 @@ DEVICE void device_add_put(const spsh__columns_job *job, const spsh__kernel_bloc
 DEVICE_KERNEL_OF_TWO(add_columns, spsh__columns_job, device_add_parts, device_add_put)
 
 /* ---- look-ahead: y[t] = sum over j of weight[j] x[t + j]; dx[t] = sum over j of
- * weight[j] dy[t - j]; a column is an utterance's width, W numbers of one w */
+ * weight[j] dy[t - j]; a column is one element of an utterance; column n * W + w uses the weights of w */
 
-#define SPSH__LOOKAHEAD_TILE 8U /* frames, or weights, of a thread */
-/* bytes: of each thread as many doubles */
+#define SPSH__LOOKAHEAD_TILE 8U /* frames, or weights, per thread */
+/* bytes: eight doubles of each thread */
 #define SPSH__LOOKAHEAD_SHARED (SPSH__DEVICE_THREADS * SPSH__LOOKAHEAD_TILE * 8U)
 #define DEVICE_STRETCH         16U /* products that are added as floats, in lookahead_weights */
 
@@ -471,7 +472,7 @@ DEVICE void device_weight_column(const spsh__lookahead_job *job, device_weight_s
     device_add_stretch(sums);
 }
 
-/* The block's place: x counts groups of columns, and then groups of weights. */
+/* The block's position: x counts groups of columns, and then groups of weights. */
 DEVICE uint32_t device_column_groups(uint32_t width)
 {
     return (width + DEVICE_LANES - 1) / DEVICE_LANES;

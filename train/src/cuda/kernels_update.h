@@ -75,7 +75,7 @@ DEVICE void spsh__kernel_sum_parts(const spsh__square_job *job, const spsh__kern
     EACH_THREAD(block, device_square_put(block, job->sum, thread));
 }
 
-/* ---- optimisers: g = gradient * gradient_scale */
+/* ---- optimizers: g = gradient * gradient_scale */
 
 typedef struct spsh__sgd_job {
     spsh__device_array weights, gradients, moment; /* moment: NULL without momentum */

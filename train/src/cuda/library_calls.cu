@@ -1,7 +1,8 @@
 /* library_calls.cu: finding cuBLASLt and cuDNN.
  *
- * By their names with the major version, as the system's linker finds libraries: what the process
- * has loaded (a program of Python's may), LD_LIBRARY_PATH, the system's folders. They stay loaded.
+ * They are loaded by their names with the major version. The system's linker searches the libraries
+ * that the process has loaded (as Python programs may do), LD_LIBRARY_PATH, and the system's
+ * folders. The libraries stay loaded.
  */
 #include "library_calls.h"
 
@@ -112,7 +113,7 @@ spsh_status spsh__blas_check(const spsh__library_calls *calls, cublasStatus_t st
                            calls->cublasLtGetStatusString(status), (int)status);
 }
 
-/* From 9 on statuses come in groups of a thousand: 2000 wrong arguments, 3000 not supported. */
+/* Since version 9, statuses have groups of a thousand: 2000 wrong arguments, 3000 not supported. */
 static spsh_status status_of_dnn(cudnnStatus_t status)
 {
     switch ((int)status / 1000) {

@@ -1,4 +1,4 @@
-/* nccl.cu: the entry for NCCL of the plug-in, and the CUDA functions that nccl_calls.c needs. */
+/* nccl.cu: the plug-in's entry for NCCL, and the CUDA functions that nccl_calls.c needs. */
 #include <cuda_runtime.h>
 
 #include <string.h>

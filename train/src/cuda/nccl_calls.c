@@ -33,7 +33,8 @@ static void spsh__nccl_unload(void *library)
     free(nccl);
 }
 
-/* Names and where their addresses go: a function's pointer has the size of a pointer to data. */
+/* Names of functions, and addresses of the pointers to set. Function pointers have the size of data
+ * pointers. */
 static const char *spsh__nccl_missing(spsh__nccl *nccl)
 {
     const struct {
@@ -63,8 +64,8 @@ static const char *spsh__nccl_missing(spsh__nccl *nccl)
     return NULL;
 }
 
-/* The library's code stays until the process ends: the thread that brings ranks together, which it
- * starts for an id and does not join, may still wait for one that never came. */
+/* The library stays loaded until the process ends. Its thread that connects ranks is started for an
+ * id and never joined. It may still wait for a rank that never connected. */
 static spsh_status spsh__nccl_load(const char *path, void **ret_library, spsh_error *err)
 {
     const char *name = path != NULL ? path : spsh__nccl_default();

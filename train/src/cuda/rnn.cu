@@ -1,10 +1,10 @@
-/* rnn.cu: recurrent layers on the device: kernels of kernels_rnn.h, and the table of device_rnn.h;
- * cuDNN's layers are in rnn_layers.cu.
+/* rnn.cu: recurrent layers on the device: the kernels of kernels_rnn.h, and the table of
+ * device_rnn.h. cuDNN's layers are in rnn_layers.cu.
  *
- * A persistent kernel's blocks wait for each other by a counter in global memory, 0 at the launch:
- * a block is through with frame f when all have added 1 for it, so at (f + 1) * blocks. Nothing is
- * set back: a launch that is done again from a graph has its counter zeroed before it. That all
- * blocks are on the device at once is what a cooperative launch promises (or refuses).
+ * The blocks of a persistent kernel wait for each other by a counter in global memory, which is 0
+ * at the launch. Each block adds 1 per frame, so frame f is complete at (f + 1) * blocks. The
+ * kernel never resets the counter: a graph zeroes it before each launch. A cooperative launch
+ * guarantees that all blocks are on the device at once, or fails.
  */
 #include <cuda_runtime.h>
 #include <new>
@@ -20,8 +20,8 @@ static __device__ __forceinline__ spsh__kernel_block this_block(void)
     return {blockIdx.x, blockIdx.y, gridDim.x, gridDim.y, rnn_memory, 0};
 }
 
-/* Publish a block's writes of this phase, which ends with all of its threads together. All threads
- * of all blocks see them after wait. */
+/* Publish a block's writes of this phase. All threads of the block must have finished the phase.
+ * All threads of all blocks see them after wait. */
 static __device__ __forceinline__ void arrive(uint32_t *arrived)
 {
     if (threadIdx.x == 0) {
@@ -166,8 +166,8 @@ static spsh_status open_state(const spsh__device_train_plan *plan, void **ret_st
     return SPSH_OK;
 }
 
-/* A block to a multiprocessor, whatever else would fit: then another lane's blocks, of whatever
- * size, find the other half. */
+/* Limit a lane to one block on each of half of the multiprocessors. The other half is free for the
+ * blocks of the other lane, whatever their size. */
 static spsh__rnn_limits limits(void *opaque)
 {
     const rnn_state *self = (const rnn_state *)opaque;

@@ -10,16 +10,16 @@
 #include <cuda_runtime.h>
 #include <new>
 
-/* All utterances have all frames, so rows packed are rows as they are: what padded input and output
- * would add, persistent layers do not take. */
+/* All utterances have all frames, so packed rows have the same layout as unpacked ones. Persistent
+ * layers do not support padded input and output. */
 typedef struct layer {
     spsh__rnn_layers *all;
     spsh__cudnn_plan plan;
     spsh__cudnn_sizes sizes;
     cudnnRNNDescriptor_t rnn;
-    cudnnDropoutDescriptor_t dropout; /* none */
+    cudnnDropoutDescriptor_t dropout; /* no dropout */
     cudnnRNNDataDescriptor_t x, y;
-    cudnnTensorDescriptor_t h; /* and c */
+    cudnnTensorDescriptor_t h; /* also for c */
 } layer;
 
 void spsh__rnn_layer_close(void *opaque)
@@ -163,7 +163,7 @@ static spsh_status find_parts(layer *self, spsh_error *err)
     const spsh__library_calls *c = self->all->calls;
     const uint32_t parts = 2 * spsh__rnn_gates(&self->plan.shape);
     cudnnTensorDescriptor_t m = NULL, b = NULL;
-    void *weights = NULL; /* only looked for places in, but there, as cuDNN wants it */
+    void *weights = NULL; /* not read: cuDNN wants allocated memory to compute offsets */
     spsh_status rc = spsh__cuda_check(cudaMalloc(&weights, self->sizes.weights),
                                       "allocating the weights of a recurrent layer", err);
     if (rc == SPSH_OK)

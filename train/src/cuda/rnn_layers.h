@@ -1,4 +1,5 @@
-/* rnn_layers.h: cuDNN's recurrent layers, for rnn.cu: layer_open_fn and its kin of device_rnn.h. */
+/* rnn_layers.h: cuDNN's recurrent layers, for rnn.cu: layer_open_fn and the other layer functions
+ * of device_rnn.h. */
 #ifndef SPSH_RNN_LAYERS_H
 #define SPSH_RNN_LAYERS_H
 
@@ -16,7 +17,7 @@ typedef struct spsh__rnn_layers {
     cudnnHandle_t handles[SPSH__DEVICE_LANES]; /* a stream and work space each */
 } spsh__rnn_layers;
 
-/* All layers are closed. */
+/* Call after all layers are closed. */
 void spsh__rnn_layers_close(spsh__rnn_layers *layers);
 
 spsh_status spsh__rnn_layer_open(spsh__rnn_layers *layers, const spsh__cudnn_plan *plan,
