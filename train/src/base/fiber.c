@@ -185,7 +185,7 @@ void spsh__fiber_close(spsh__fiber *f)
 {
     if (f == NULL)
         return;
-    if (!f->has_begun) /* its thread waits to be let go: to the end, past the body */
+    if (!f->has_begun) /* the thread waits for this post, skips the body, and ends */
         (void)sem_post(&f->go);
     (void)pthread_join(f->thread, NULL);
     (void)sem_destroy(&f->go);

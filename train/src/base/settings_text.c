@@ -31,8 +31,8 @@ void spsh__settings_append(spsh__settings_text *to, const char *text)
     append_bytes(to, text, strlen(text));
 }
 
-/* Letters, digits, punctuation and symbols are seen as they are. A mark would sit on the quote
- * before it; others are blanks, controls, or nothing that has been assigned yet. */
+/* Only letters, digits, punctuation, and symbols are printed unescaped. A mark would combine with
+ * the quote before it. Others are blanks, controls, or unassigned. */
 static bool is_plain(int32_t point)
 {
     const utf8proc_category_t category = utf8proc_category(point);

@@ -1,4 +1,4 @@
-/* whole_numbers.h: arithmetic of counts and sizes. No result may exceed 64 bits. */
+/* whole_numbers.h: arithmetic of counts and sizes. Results must fit into 64 bits. */
 #ifndef SPSH_TRAIN_WHOLE_NUMBERS_H
 #define SPSH_TRAIN_WHOLE_NUMBERS_H
 

@@ -72,9 +72,9 @@ uint64_t spsh__checkpoint_writer_generation(const spsh__checkpoint_writer *w);
  * newer start of the run has taken over. */
 spsh_status spsh__checkpoint_put(spsh__checkpoint_writer *w, const spsh__checkpoint *c,
                                  spsh_error *err);
-/* As flush, but return SPSH_OK while the checkpoint is still being written. */
+/* Like flush, but return SPSH_OK while the checkpoint is still being written. */
 spsh_status spsh__checkpoint_poll(spsh__checkpoint_writer *w, spsh_error *err);
-/* Read the folder. SPSH_E_MISMATCH as above, _IO, _NO_MEMORY. */
+/* Read the folder. SPSH_E_MISMATCH: a newer start of the run has taken over; _IO, _NO_MEMORY. */
 spsh_status spsh__checkpoint_writer_check(const spsh__checkpoint_writer *w, spsh_error *err);
 /* Wait until the last checkpoint is on the disk and read back, or return its failure. */
 spsh_status spsh__checkpoint_flush(spsh__checkpoint_writer *w, spsh_error *err);

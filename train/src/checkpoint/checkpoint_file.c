@@ -27,14 +27,14 @@ enum {
     SECTION_COUNTERS = 4,
     SECTION_PARAMETERS = 8,
     SECTION_WEIGHTS = 32,
-    SECTION_MOMENTS = 33, /* and 34 */
+    SECTION_MOMENTS = 33, /* 33 and 34 */
     SECTION_STATISTICS = 35,
     SECTION_CURSOR = 48,
     SECTION_STRATEGY = 49,
     SECTIONS = 11,
 };
 
-enum { /* places in the section of counters */
+enum { /* indices in the section of counters */
        SAMPLES,
        STEP,
        EPOCH,
@@ -73,7 +73,7 @@ uint64_t spsh__checkpoint_hash(const float *elements, uint64_t count)
     return XXH3_64bits(elements, (size_t)count * sizeof(*elements));
 }
 
-/* ---- rules that hold on both sides ---- */
+/* ---- rules for reading and writing ---- */
 
 /* Return the error in the shape, or NULL if it is valid. The product of its dimensions is the
  * count. */
@@ -90,7 +90,7 @@ static const char *find_bad_shape(const spsh__parameter *p)
     return product == p->count ? NULL : "its element count differs from the product of its shape";
 }
 
-/* end: of the predecessor; becomes this one's. */
+/* *end: end of the previous parameter on entry, end of this parameter on return. */
 static const char *find_bad_parameter(const spsh__parameter *p, uint64_t arena_elements,
                                       uint64_t *end)
 {
@@ -161,7 +161,8 @@ static void encode_counters(const spsh__checkpoint *c, uint64_t counters[COUNTER
     counters[RESTARTS] = c->restarts;
 }
 
-/* A different identifier per content: pages of two files with the same name cannot be mixed up. */
+/* The identifier depends on the content, so that pages of two files with the same name are not
+ * mixed up. */
 static spsh_status make_file_id(const spsh__checkpoint *c, uint8_t file_id[16], spsh_error *err)
 {
     uint8_t numbers[24];
@@ -475,7 +476,7 @@ void spsh__checkpoint_close(spsh__checkpoint_file *file)
     spsh__free(&allocator, file);
 }
 
-/* ---- is it this model's? ---- */
+/* ---- comparison with a model ---- */
 
 static bool same_parameter(const spsh__parameter *a, const spsh__parameter *b)
 {

@@ -123,7 +123,7 @@ spsh_status spsh__checkpoint_list_read(const char *folder, const spsh_allocator 
         return rc;
     while (rc == SPSH_OK) {
         errno = 0;
-        entry = readdir(open); /* NOLINT(concurrency-mt-unsafe): this thread's stream */
+        entry = readdir(open); /* NOLINT(concurrency-mt-unsafe): only this thread uses the stream */
         if (entry == NULL && errno != 0)
             rc = SPSH_FAIL_OS(err, SPSH_E_IO, errno, "%s: cannot list the checkpoints", folder);
         if (entry == NULL)
@@ -201,7 +201,7 @@ spsh_status spsh__checkpoint_claim(const char *folder, const spsh_io *io,
                 *ret_generation = mine;
             return rc;
         }
-        if (highest < mine) /* taken, and swept away since */
+        if (highest < mine) /* another process claimed the number, and its claim was removed */
             highest = mine;
     }
     if (rc == SPSH_OK)

@@ -24,7 +24,7 @@ static bool is_passed_over(spsh_status rc)
 {
     switch (rc) {
     case SPSH_E_IO:
-    case SPSH_E_NOT_FOUND: /* pruned by a writer since it was listed */
+    case SPSH_E_NOT_FOUND: /* removed by a writer since the folder was listed */
     case SPSH_E_NOT_SPEECHSHARD:
     case SPSH_E_CORRUPT:
     case SPSH_E_TRUNCATED:
@@ -97,7 +97,7 @@ static spsh_status open_newest(const search *s, spsh__checkpoint_file **ret_file
                         first.message);
 }
 
-/* Also through a symbolic link. */
+/* Follow a symbolic link, too. */
 static bool is_folder(const spsh_io *io, const char *path)
 {
     int fd = -EINTR;
@@ -140,7 +140,7 @@ static spsh_status explain(const char *path, const spsh_io *io, spsh_status rc, 
     return rc;
 }
 
-/* NOLINTNEXTLINE(readability-function-size): a function and its user belong side by side */
+/* NOLINTNEXTLINE(readability-function-size): log_user follows log_fn */
 spsh_status spsh__checkpoint_open(const char *path, const spsh_io *io, spsh_log_fn log_fn,
                                   void *log_user, spsh__checkpoint_file **ret_file,
                                   spsh__checkpoint *ret, spsh_error *err)

@@ -37,7 +37,7 @@ struct spsh__checkpoint_writer {
     spsh_error failure;
 };
 
-/* ---- in the thread ---- */
+/* ---- the thread ---- */
 
 spsh_status spsh__checkpoint_writer_check(const spsh__checkpoint_writer *w, spsh_error *err)
 {
@@ -226,9 +226,10 @@ static spsh_status take_snapshot(spsh__checkpoint_writer *w, const spsh__checkpo
     return SPSH_OK;
 }
 
-/* ---- life ---- */
+/* ---- open and close ---- */
 
-/* Signals are for the thread that trains: a system call of this one is not to be interrupted. */
+/* Block signals in this thread, so that they reach the training thread and do not interrupt system
+ * calls here. */
 static spsh_status start_thread(spsh__checkpoint_writer *w, spsh_error *err)
 {
     sigset_t all;
@@ -279,7 +280,7 @@ spsh_status spsh__checkpoint_writer_open(const char *run, uint32_t keep, const s
         rc = SPSH_FAIL(err, SPSH_E_NO_MEMORY, "%s: checkpoint writer", run);
         goto out;
     }
-    w->run[strlen(run)] = '\0'; /* without the slash */
+    w->run[strlen(run)] = '\0'; /* without the final slash */
     rc = open_folders(w, err);
     if (rc == SPSH_OK)
         rc = start_thread(w, err);
@@ -297,7 +298,7 @@ uint64_t spsh__checkpoint_writer_generation(const spsh__checkpoint_writer *w)
     return w->generation;
 }
 
-/* Hands out the failure, once. The mutex is held. */
+/* Return the failure, once. The caller holds the mutex. */
 static spsh_status hand_out(spsh__checkpoint_writer *w, spsh_error *err)
 {
     if (w->is_busy || !w->has_failed)

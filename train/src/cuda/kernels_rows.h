@@ -363,7 +363,7 @@ DEVICE void device_add_put(const spsh__columns_job *job, const spsh__kernel_bloc
 DEVICE_KERNEL_OF_TWO(add_columns, spsh__columns_job, device_add_parts, device_add_put)
 
 /* ---- look-ahead: y[t] = sum over j of weight[j] x[t + j]; dx[t] = sum over j of
- * weight[j] dy[t - j]; a column is one element of an utterance; column n * W + w uses the weights of w */
+ * weight[j] dy[t - j]; column n * W + w is element w of utterance n */
 
 #define SPSH__LOOKAHEAD_TILE 8U /* frames, or weights, per thread */
 /* bytes: eight doubles of each thread */

@@ -1,16 +1,16 @@
 /* decoder_beam.c: prefix beam search.
  *
- * A place of the beam is a prefix with ln p of its paths that end with the blank, and of those that
- * end with its last symbol. A frame makes of each: itself again (the blank, or the last symbol once
- * more), and itself with one symbol more; where that is a prefix of the beam already, its paths are
- * added there. The best are kept, by a heap whose root is the worst of them; of equals the one that
- * came first: stays before extensions, both in the order of the beam, which is descending. So
- * extensions of a prefix, none better than the prefix, end at the first that cannot get in.
+ * A place of the beam holds a prefix and two ln p: of its paths that end with the blank, and of its
+ * paths that end with its last symbol. At each frame a prefix becomes two kinds of candidates: the
+ * same prefix (by the blank or its last symbol), and the prefix with one more symbol. If the
+ * extended prefix is already in the beam, its paths are added to that prefix. A heap keeps the best
+ * candidates, with the worst at its root. Of equal candidates the earlier one wins: unchanged
+ * prefixes precede extensions, both in the descending order of the beam. No extension is better
+ * than its prefix, so the search ends at the first prefix whose extensions cannot enter the heap.
  *
- * Prefixes are nodes of a tree, found by (parent, symbol) in a hash table. A node is never given
- * back within an utterance: a prefix that leaves the beam and comes again is the same node, and
- * what its descendants in the beam call their parent. No frame makes more nodes than the beam has
- * places.
+ * Prefixes are nodes of a tree, found by (parent, symbol) in a hash table. Nodes are not freed
+ * within an utterance. A prefix that leaves the beam and returns is the same node, so descendants
+ * in the beam still find their parent. A frame makes at most one node per place of the beam.
  */
 #include <assert.h>
 #include <math.h>
@@ -25,18 +25,19 @@ enum { ROOT = 0 };
 
 typedef struct node {
     uint32_t parent, symbol;
-    uint32_t place; /* in the beam; NONE */
+    uint32_t place; /* index in the beam; NONE: not in it */
 } node;
 
 typedef struct place {
     uint32_t node;
-    double blank, other, total; /* ln p: path ends with the blank, with the last symbol; either */
+    double blank, other, total; /* ln p of paths that end with the blank; with the last symbol; sum
+                                 * of both */
 } place;
 
 typedef struct candidate {
     double blank, other, total;
-    uint32_t from;   /* place */
-    uint32_t symbol; /* that is added; NONE: stays */
+    uint32_t from;   /* index in the beam */
+    uint32_t symbol; /* symbol to append; NONE: prefix stays */
     uint32_t order;
 } candidate;
 
@@ -120,7 +121,7 @@ void spsh__beam_close(spsh__beam *beam)
 
 /* -------------------------------------------------------------------------------------- nodes */
 
-/* Where the child is in the table, or would be. */
+/* Return the table slot of the child, or the free slot for it. */
 static uint32_t slot_of(const spsh__beam *beam, uint32_t parent, uint32_t symbol)
 {
     uint64_t hash = ((uint64_t)parent << 32 | symbol) * UINT64_C(0x9e3779b97f4a7c15);
@@ -157,7 +158,7 @@ static bool is_worse(const candidate *a, const candidate *b)
     return a->total < b->total || (a->total == b->total && a->order > b->order);
 }
 
-/* Move the candidate at `at` down the heap until no child is worse. */
+/* Move the candidate at index `at` down the heap until no child is worse. */
 static void sink(spsh__beam *beam, uint32_t at)
 {
     candidate *heap = beam->heap;
@@ -258,7 +259,7 @@ static void offer_extensions(spsh__beam *beam, const spsh__score_rows *rows, con
     }
 }
 
-/* The heap's candidates become the beam. */
+/* Move the heap's candidates to the beam, the best first. */
 static void take_places(spsh__beam *beam)
 {
     place *next = beam->next_places;

@@ -24,7 +24,7 @@ static bool is_blank(uint8_t byte)
     return byte == ' ' || (byte >= '\t' && byte <= '\r');
 }
 
-/* Bytes of the piece or blank that text begins with; 0: not UTF-8. */
+/* Length in bytes of the first code point of the text; 0: not UTF-8. */
 static size_t piece_size(spsh_bytes text, unit what)
 {
     size_t size = 0;
@@ -71,8 +71,8 @@ static uint64_t edits(cell c)
     return (uint64_t)c.substitutions + c.insertions + c.deletions;
 }
 
-/* diagonal: one piece less of both; above: one less of the reference; left: one less of the result.
- */
+/* diagonal: without the last pieces of both; above: without the last of the reference; left:
+ * without the last of the result. */
 static cell next_cell(cell diagonal, cell above, cell left, bool is_equal)
 {
     diagonal.substitutions += !is_equal;
@@ -86,7 +86,7 @@ static cell next_cell(cell diagonal, cell above, cell left, bool is_equal)
     return best;
 }
 
-/* row: found->count + 1. Returns the alignment of all. */
+/* row: found->count + 1 cells. Returns the best alignment of both transcripts. */
 static cell align(const pieces *reference, const pieces *found, cell *row)
 {
     for (size_t j = 0; j <= found->count; j++)

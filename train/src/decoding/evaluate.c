@@ -22,7 +22,7 @@ struct spsh__evaluator {
     spsh__ctc_result *losses;
     text_buffer found, reference;
     uint32_t batch;             /* batch size of the rows that were read */
-    spsh__frame_cutter *cutter; /* NULL: texts */
+    spsh__frame_cutter *cutter; /* NULL: a model with transcripts */
 };
 
 static spsh_status grow(text_buffer *b, size_t capacity, spsh_error *err)
@@ -62,7 +62,7 @@ static spsh_status read_rows(spsh__evaluator *e, size_t rows, spsh__backend_buff
     return ops->status_fn(e->o.backend, err);
 }
 
-/* The text of utterance n of the rows into e->found. */
+/* Decode utterance n of the rows into e->found. */
 static spsh_status decode(spsh__evaluator *e, uint32_t n, uint32_t batch, spsh_error *err)
 {
     const spsh__score_rows rows = {e->rows + (size_t)n * e->o.symbols, e->out_lengths[n],
@@ -127,7 +127,7 @@ static void add_losses(spsh__evaluator *e, const spsh__feed_batch *b, uint32_t f
     }
 }
 
-/* All utterances are without frames: the model does not see them, nothing is found. */
+/* No utterance of the batch has frames. Skip the model; all results are empty. */
 static void hear_nothing(spsh__evaluator *e, const spsh__feed_batch *b, spsh__evaluation *sums)
 {
     for (uint32_t n = 0; n < b->source->utterance_count; n++) {
@@ -168,7 +168,7 @@ static spsh_status add_texts(spsh__evaluator *e, const spsh__feed_batch *b, spsh
 static spsh_status add_frames(spsh__evaluator *e, const spsh__feed_batch *b, spsh__evaluation *sums,
                               spsh_error *err)
 {
-    if (b->batch == 0) /* nothing but utterances without frames */
+    if (b->batch == 0) /* all utterances of the batch are without frames */
         return SPSH_OK;
     const spsh__frame_batch *cut = spsh__frame_cut(e->cutter, b);
     spsh__cross_entropy entropy = {.rows = (size_t)cut->batch.batch * cut->batch.frames,
@@ -256,7 +256,7 @@ spsh_status spsh__evaluate(spsh__evaluator *e, spsh__feed *feed, spsh__evaluatio
     const double begin_s = spsh__now_s();
     const spsh__feed_batch *batch = NULL;
     spsh__evaluation sums = {0};
-    spsh_error failed = SPSH_ERROR_INIT; /* the end of the feed is one, too */
+    spsh_error failed = SPSH_ERROR_INIT; /* also set at the end of the feed */
     spsh_status rc = SPSH_OK;
     while (rc == SPSH_OK) {
         rc = spsh__feed_next(feed, &batch, &failed);
@@ -298,7 +298,7 @@ spsh_status spsh__evaluator_text(spsh__evaluator *e, uint32_t number, const char
 static spsh_status open_for_texts(spsh__evaluator *e, spsh_error *err)
 {
     const spsh__model_limits *l = &e->o.limits;
-    /* The model returns at most one row more per utterance than it is given. */
+    /* The model returns at most one row per utterance more than its input has. */
     const uint64_t rows = l->rows_max + l->batch_max;
     e->rows = calloc(rows, e->o.symbols * sizeof(float));
     e->labels = calloc(l->frames_max, sizeof(*e->labels));

@@ -24,7 +24,7 @@ typedef struct spsh__evaluator_options {
     spsh__backend *backend; /* all borrowed until close */
     spsh__model *model;
     const spsh__vocabulary *vocabulary; /* NULL: a model of frames */
-    uint32_t chunk_frames, inputs;      /* ... with these parameters of frame_batch.h */
+    uint32_t chunk_frames, inputs;      /* with these parameters of frame_batch.h */
     spsh__comm *comm;                   /* NULL: one rank */
     uint32_t symbols;                   /* outputs of the model */
     uint32_t beam_width;                /* 0: greedy */
@@ -39,7 +39,7 @@ typedef struct spsh__evaluator_options {
 } spsh__evaluator_options;
 
 typedef struct spsh__evaluation {
-    spsh__errors words, letters, letters_alone; /* with blanks; without */
+    spsh__errors words, letters, letters_alone; /* with blanks; without blanks */
     double loss_sum;                            /* sum over loss_count utterances */
     uint64_t loss_count, infeasible;
     /* only for a model of frames, whose loss_count also counts frames */

@@ -113,7 +113,7 @@ static spsh_status make_room(spsh_recogniser *r, uint32_t frames, spsh_error *er
     return spsh__evaluator_open(&options, &r->evaluator, err);
 }
 
-/* To the rate of the model's features; *samples and *count are changed where it differs. */
+/* Resample to the rate of the model's features. If the rates differ, *samples and *count change. */
 static spsh_status resample(spsh_recogniser *r, const int16_t **samples, uint64_t *count,
                             uint32_t sample_rate_hz, spsh_error *err)
 {
@@ -135,10 +135,10 @@ static spsh_status resample(spsh_recogniser *r, const int16_t **samples, uint64_
     return rc;
 }
 
-/* An utterance in the order of lengths. */
+/* An utterance in the list that is sorted by length. */
 typedef struct heard {
     size_t number;
-    uint32_t frames; /* at most */
+    uint32_t frames; /* upper bound */
 } heard;
 
 static int compare_heard(const void *left, const void *right)
@@ -149,7 +149,7 @@ static int compare_heard(const void *left, const void *right)
     return a->number < b->number ? -1 : 1;
 }
 
-/* All of them, the longest first. */
+/* List all utterances, the longest first. */
 static spsh_status put_in_order(spsh_recogniser *r, const spsh_speech *speech, size_t count,
                                 heard *order, spsh_error *err)
 {
@@ -192,7 +192,7 @@ static spsh_status compute(spsh_recogniser *r, const spsh_speech *speech, float 
     if (rc != SPSH_OK)
         return rc;
     const uint64_t found = spsh_featgen_frame_count(r->featgen, count);
-    assert(found <= frames); /* which put_in_order rounds up */
+    assert(found <= frames); /* put_in_order computes an upper bound */
     if (found > 0)
         rc = spsh_featgen_compute(
             r->worker, &(spsh_feature_input){.i16 = samples, .sample_count = count}, to, err);
@@ -343,7 +343,8 @@ static spsh_status open_feed(evaluation *e, const spsh_evaluate_options *o, spsh
                                         .io = o->io,
                                         .log_fn = o->log_fn,
                                         .log_user = o->log_user};
-    e->trained->config->virtual_world = 0; /* the training set it; reset */
+    e->trained->config->virtual_world = 0; /* set by the training run; evaluation uses the
+                                            * default */
     return spsh__feed_open(&options, &e->feed, err);
 }
 

@@ -5,7 +5,7 @@
 
 #include "speechshard/inside.h"
 
-/* A checkpoint's weights and statistics into a model of its shape. */
+/* Copy a checkpoint's weights and statistics to a model of the same shape. */
 static spsh_status fill(spsh__backend *backend, spsh__model *model, const spsh__checkpoint *state,
                         spsh_error *err)
 {

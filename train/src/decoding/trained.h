@@ -20,7 +20,7 @@ typedef struct spsh__trained {
     spsh__config *config;
     spsh__vocabulary *vocabulary; /* NULL: a model of frames */
     spsh__compute compute;
-    spsh__backend *backend; /* compute's */
+    spsh__backend *backend; /* backend of `compute` */
     spsh__model *model;     /* NULL before the first spsh__trained_size */
     spsh__model_limits limits;
 } spsh__trained;

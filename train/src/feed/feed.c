@@ -14,7 +14,7 @@
 #include "config/dataset_list.h"
 #include "speechshard/inside.h"
 
-#define LONG_S 1e9 /* no utterance is longer */
+#define LONG_S 1e9 /* longer than any utterance */
 
 enum { LABELS_AT_FIRST = 4096 };
 
@@ -22,15 +22,15 @@ struct spsh__feed {
     spsh__dataset_list sources, noises, rooms;
     const spsh__vocabulary *vocabulary;
     const spsh__alignments *alignments;
-    spsh_featgen *featgen; /* counts frames, of what a change of speed began with; else NULL */
+    spsh_featgen *featgen; /* counts frames without the change of speed; else NULL */
     spsh_loader *loader;
     const spsh_batch *lent;
-    const spsh_cuda *cuda; /* NULL: batches are the host's */
-    void *done;            /* its event, recorded after the last use of the borrowed batch */
+    const spsh_cuda *cuda; /* NULL: batches are in host memory */
+    void *done;            /* CUDA event, recorded after the last use of the borrowed batch */
     uint32_t leaves;
     spsh__model_limits limits;
     uint32_t dim;
-    char **domain_names; /* each once */
+    char **domain_names; /* without duplicates */
     uint32_t domain_count;
     uint32_t *domain_of; /* index of each domain of the plan */
     uint32_t *labels;
@@ -118,8 +118,8 @@ static spsh_status set_loader(setup *s, const spsh__feed *feed, const spsh__feed
     return SPSH_OK;
 }
 
-/* Every utterance is evaluated: where one is longer than a batch may be in training, a batch may be
- * as long as the longest. */
+/* An evaluation covers every utterance. If the longest one exceeds the limit of a training batch,
+ * raise the limit of a batch to its length. */
 static spsh_status widen_for_longest(setup *s, const spsh__feed *feed, spsh_error *err)
 {
     spsh_plan_options *options = &s->plan;
@@ -137,7 +137,7 @@ static spsh_status widen_for_longest(setup *s, const spsh__feed *feed, spsh_erro
     return SPSH_OK;
 }
 
-/* A weight for each dataset, whose domains share it. */
+/* Set one weight per dataset. The domains of a dataset share its weight. */
 static spsh_status weigh(setup *s, const spsh__feed *feed, const spsh__feed_options *o,
                          spsh_error *err)
 {
@@ -153,7 +153,7 @@ static spsh_status weigh(setup *s, const spsh__feed *feed, const spsh__feed_opti
     return SPSH_OK;
 }
 
-/* ---- what follows from plan and features ---- */
+/* ---- limits that follow from plan and features ---- */
 
 static uint32_t cap_u32(double value)
 {
@@ -380,7 +380,7 @@ spsh_status spsh__feed_next(spsh__feed *feed, const spsh__feed_batch **ret, spsh
     feed->label_offsets[0] = 0;
     for (uint32_t u = 0; u < source->utterance_count && rc == SPSH_OK; u++)
         rc = take_utterance(feed, source, u, err);
-    feed->batch.labels = feed->labels; /* they may have moved */
+    feed->batch.labels = feed->labels; /* the array may have moved */
     if (rc == SPSH_OK)
         *ret = &feed->batch;
     return rc;
@@ -440,7 +440,8 @@ spsh_status spsh__feed_find(const spsh__feed *feed, const uint8_t *bytes, size_t
     return SPSH_OK;
 }
 
-/* hash <- XXH3-64, seed 0, of u64 hash, position, start_sample, dataset, for each item in turn. */
+/* Update hash with the XXH3-64, seed 0, of u64 hash, position, start_sample, dataset, for each item
+ * in turn. */
 static uint64_t hash_items(const spsh_planned_batch *batch)
 {
     uint64_t hash = 0;
@@ -463,7 +464,7 @@ spsh_status spsh__feed_next_hash(const spsh__feed *feed, const uint8_t *bytes, s
     spsh_planned_batch batch = SPSH_PLANNED_BATCH_INIT;
     spsh_position position;
     uint32_t extra_bytes = 0;
-    spsh_error failed = SPSH_ERROR_INIT; /* an epoch's end is one, too */
+    spsh_error failed = SPSH_ERROR_INIT; /* also set at the end of an epoch */
     spsh_status rc = spsh_cursor_decode(plan, bytes, size, &position, &extra_bytes, &failed);
     if (rc == SPSH_OK)
         rc = spsh_sampler_open(plan, 0, 1, &sampler, &failed);

@@ -27,14 +27,14 @@
 
 typedef struct spsh__feed_options {
     const spsh__config *config;         /* borrowed until close */
-    const spsh__vocabulary *vocabulary; /* borrowed until close; or: */
+    const spsh__vocabulary *vocabulary; /* borrowed until close */
     const spsh__alignments *alignments; /* borrowed until close; NULL: labels are symbols */
     const char *const *names;           /* datasets, as config->train; NULL-terminated */
     const double *weights;              /* one number per dataset, as config->train_weights; NULL */
     bool is_training; /* shuffled by the seed and augmented; else every utterance once, unchanged */
     uint32_t rank, world_size;
-    bool is_asked; /* spsh__feed_ask requests the batches: a step is one batch of the config's
-                      sequence, independent of rank, world and virtual world */
+    bool is_asked; /* spsh__feed_ask requests the batches. A step is then one batch of the config's
+                    * sequence, independent of rank, world, and virtual world */
     const spsh_cuda *cuda; /* NULL: features are in host memory; else in device memory. Borrowed
                               until close */
     uint32_t device;
@@ -46,7 +46,7 @@ typedef struct spsh__feed_options {
 typedef struct spsh__feed_batch {
     uint32_t batch, frames;      /* 0: an empty batch of an incomplete step */
     const float *features;       /* [batch][frames][dim]; NULL: in device memory */
-    const void *device_features; /* ... the same floats in device memory */
+    const void *device_features; /* like features, but in device memory */
     void *ready, *done;      /* CUDA events: the features are ready; record `done` after their last
                                 use */
     const uint32_t *lengths; /* frames per utterance */
@@ -54,7 +54,7 @@ typedef struct spsh__feed_batch {
     const double *weights;                  /* 1; 0: not trained on */
     const uint32_t *domains;                /* indices for spsh__feed_domain_name */
     const spsh_batch *source;               /* ids, transcripts, epoch, step, number */
-    bool is_step_end;                       /* last batch of this rank in the step */
+    bool is_step_end;                       /* set for the last batch of this rank in the step */
     uint32_t without_text, without_frames;
     uint32_t without_alignment, other_length; /* missing alignment; alignment of another length */
     uint32_t samples;                         /* utterances of weight 1 */
@@ -110,10 +110,10 @@ spsh_status spsh__feed_next_hash(const spsh__feed *feed, const uint8_t *bytes, s
                                  uint64_t *ret_hash, spsh_error *err);
 uint64_t spsh__feed_wait_ns(const spsh__feed *feed); /* time that next waited */
 
-/* For readers that look ahead (estimate.c). Borrowed until close. */
+/* For callers that look ahead (estimate.c). Borrowed until close. */
 const spsh_plan *spsh__feed_plan(const spsh__feed *feed);
 const spsh_dataset *spsh__feed_dataset(const spsh__feed *feed,
-                                       uint32_t number); /* number as in items */
+                                       uint32_t number); /* index as in items */
 uint64_t spsh__feed_memory_bytes(const spsh__feed *feed);
 uint64_t spsh__feed_device_bytes(const spsh__feed *feed); /* device memory of batches */
 #endif

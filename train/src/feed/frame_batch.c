@@ -123,7 +123,7 @@ const spsh__frame_batch *spsh__frame_cut(spsh__frame_cutter *c, const spsh__feed
     };
     for (uint32_t n = 0; n < b->batch; n++) {
         uint32_t first = 0;
-        do { /* without chunks an utterance of no frames is one, too */
+        do { /* without chunks, an utterance without frames still counts as one */
             if (is_cut && b->lengths[n] == 0)
                 break;
             put_chunk(c, b, chunk, n, first);

@@ -38,7 +38,7 @@ struct spsh__alignments {
     uint64_t id_bytes, id_capacity;
     aligned *utterances;
     uint64_t count, capacity;
-    uint32_t *table; /* NONE: free */
+    uint32_t *table; /* NONE: free slot */
     uint64_t table_size;
     uint64_t frame_count;
     uint32_t greatest;
@@ -55,7 +55,7 @@ typedef struct reader {
     uint8_t id[ID_BYTES_MAX];
 } reader;
 
-enum { AT_END = -1, HAS_FAILED = -2 }; /* instead of a byte */
+enum { AT_END = -1, HAS_FAILED = -2 }; /* returned instead of a byte */
 
 static spsh_status fail_line(const reader *r, const char *what, spsh_error *err)
 {
@@ -63,7 +63,7 @@ static spsh_status fail_line(const reader *r, const char *what, spsh_error *err)
                      what);
 }
 
-/* Room for one more of `more` elements; *memory moves. */
+/* Ensure capacity for `more` further elements; *memory may move. */
 static bool has_room(void **memory, uint64_t count, uint64_t more, uint64_t *capacity,
                      size_t element_bytes)
 {
@@ -80,7 +80,7 @@ static bool has_room(void **memory, uint64_t count, uint64_t more, uint64_t *cap
 
 /* ---- the table ---- */
 
-/* Where the utterance is, or would be; id: NULL: whichever has the hash. */
+/* Position of the utterance in the table, or the free slot for it. id NULL: match only the hash. */
 static uint64_t place_of(const spsh__alignments *a, uint64_t hash, const spsh_bytes *id)
 {
     uint64_t place = hash & (a->table_size - 1);
@@ -172,7 +172,7 @@ static spsh_status take_id(reader *r, int *byte, spsh_bytes *ret, spsh_error *er
     return SPSH_OK;
 }
 
-/* The number that begins with *byte. */
+/* Take the number that begins with *byte. */
 static spsh_status take_state(reader *r, int *byte, uint32_t *ret, spsh_error *err)
 {
     uint32_t state = 0;
@@ -209,7 +209,7 @@ static spsh_status add_frame(spsh__alignments *a, aligned *u, uint32_t state, sp
     return SPSH_OK;
 }
 
-/* The utterance, without frames yet. */
+/* Add an utterance without frames. */
 static spsh_status add_utterance(reader *r, spsh_bytes id, aligned **ret, spsh_error *err)
 {
     spsh__alignments *a = r->a;
@@ -277,7 +277,7 @@ static spsh_status take_file(reader *r, const char *path, spsh_error *err)
     r->archive = archive_read_new();
     if (r->archive == NULL)
         return SPSH_NO_MEMORY(err);
-    /* A filter whose program is run outside warns; it still opens. */
+    /* If a filter needs an external program, libarchive warns, but the filter works. */
     (void)archive_read_support_filter_gzip(r->archive);
     (void)archive_read_support_filter_bzip2(r->archive);
     (void)archive_read_support_filter_xz(r->archive);
@@ -331,7 +331,7 @@ void spsh__alignments_free(spsh__alignments *a)
     free(a);
 }
 
-/* ---- what is there ---- */
+/* ---- queries ---- */
 
 uint32_t spsh__alignments_count(const spsh__alignments *a)
 {
@@ -391,7 +391,7 @@ bool spsh__alignments_states(const spsh__alignments *a, uint32_t number, uint32_
         -off > (int64_t)SPSH__ALIGNMENT_FRAMES_OFF_MAX)
         return false;
     const uint32_t *run = a->runs + u->run_at;
-    int64_t run_end = (*run & (RUN_FRAMES_MAX - 1)) + 1; /* frame after the run */
+    int64_t run_end = (*run & (RUN_FRAMES_MAX - 1)) + 1; /* index of the frame after the run */
     for (uint32_t t = 0; t < frames; t++) {
         const uint64_t plain = (2 * (uint64_t)t + 1) * plain_frames / (2 * (uint64_t)frames);
         int64_t wanted = (int64_t)plain + off / 2;

@@ -43,7 +43,8 @@ spsh_bytes spsh__alignments_id(const spsh__alignments *a, uint32_t number);
 /* Find the utterance's number, 0 ... count - 1. false: unknown id. Any thread. */
 bool spsh__alignments_find(const spsh__alignments *a, spsh_bytes id, uint32_t *ret_number);
 
-/* Find by the XXH3-64 of an id, as in dataset indexes (SPSH_COLUMN_ID_HASH). Any thread. */
+/* Find an utterance by the XXH3-64 of its id, as in dataset indexes (SPSH_COLUMN_ID_HASH). Any
+ * thread. */
 bool spsh__alignments_find_hash(const spsh__alignments *a, uint64_t id_hash, uint32_t *ret_number);
 
 /* Get the states of an utterance's frames, matched to its features.

@@ -16,7 +16,7 @@
 
 enum {
     PARTS_MAX = 32,  /* parts per code point; Unicode needs at most 18 */
-    BEHIND_MAX = 30, /* that combine with one letter: Unicode's stream-safe form */
+    BEHIND_MAX = 30, /* maximum number of marks per letter: Unicode's stream-safe form */
     APOSTROPHE = 0x27,
     BLANK = 0x20,
     DOT_ABOVE = 0x307,
@@ -51,14 +51,14 @@ typedef struct forming {
     spsh__text_form form;
     void (*point_fn)(void *user, int32_t point);
     void *user;
-    int32_t at[1 + BEHIND_MAX]; /* a letter and what combines with it */
+    int32_t at[1 + BEHIND_MAX]; /* a letter and the marks that combine with it */
     size_t count;
     bool has_some;                    /* point_fn has been called */
-    bool is_in_word;                  /* the last one was of a word */
-    bool owes_blank, owes_apostrophe; /* before the next of a word */
+    bool is_in_word;                  /* the last code point belongs to a word */
+    bool owes_blank, owes_apostrophe; /* to pass on before the next code point of a word */
 } forming;
 
-/* ---- what is handed on ---- */
+/* ---- passing on ---- */
 
 static bool is_apostrophe(int32_t point)
 {
@@ -71,7 +71,7 @@ static bool is_apostrophe(int32_t point)
     case 0x2bc:
     case 0x2bd:
     case 0x5f3:
-    case 0x1ffd: /* U+00B4 by another name */
+    case 0x1ffd: /* canonically equivalent to U+00B4 */
     case 0x2018:
     case 0x2019:
     case 0x201b:
@@ -128,10 +128,11 @@ static void take_plain(forming *f, int32_t point)
 static void take_cased(forming *f, int32_t point)
 {
     const utf8proc_category_t category = utf8proc_category(point);
-    if (is_apostrophe(point)) /* those inside of others, too: U+0149 is one and an n */
+    if (is_apostrophe(point)) /* also apostrophes from decompositions: U+0149 is an apostrophe and
+                               * an n */
         take_apostrophe(f);
     else if (is_mark(category) && !f->is_in_word)
-        return; /* on nothing */
+        return; /* a mark without a letter */
     else if (is_mark(category) || point == SPSH__POINT_BAD ||
              (category >= UTF8PROC_CATEGORY_LU && category <= UTF8PROC_CATEGORY_LO) ||
              (category >= UTF8PROC_CATEGORY_ND && category <= UTF8PROC_CATEGORY_NO) ||
@@ -160,8 +161,8 @@ static void flush(forming *f)
     }
 }
 
-/* Joiners, direction marks, soft hyphens, what encloses a letter: away before composing, as they
- * would keep a mark from its letter. */
+/* True for joiners, direction marks, soft hyphens, and enclosing marks. They are removed before
+ * composing, because they would separate a mark from its letter. */
 static bool is_nothing(const forming *f, const utf8proc_property_t *property)
 {
     return f->form != SPSH__FORM_NFC &&
@@ -191,7 +192,7 @@ static void take_part(forming *f, int32_t part)
     if (f->count > BEHIND_MAX)
         return;
     if (f->form == SPSH__FORM_LOWER && part == DOT_ABOVE && is_bare_i(f))
-        return; /* it has one */
+        return; /* the letter i already has a dot */
     size_t to = f->count++;
     const utf8proc_propval_t class = property->combining_class;
     while (class > 0 && to > 0 && utf8proc_get_property(f->at[to - 1])->combining_class > class) {
@@ -201,7 +202,7 @@ static void take_part(forming *f, int32_t part)
     f->at[to] = part;
 }
 
-/* Before composing, so that a letter with a mark has one form whichever case it came in. */
+/* Change case before composing, so that a letter with a mark has one form for either input case. */
 static int32_t cased(const forming *f, int32_t part)
 {
     if (f->form == SPSH__FORM_NFC || is_mark(utf8proc_category(part)))
@@ -214,7 +215,7 @@ static void take_point(forming *f, int32_t point)
     int32_t parts[PARTS_MAX];
     int boundary = 0;
     if (f->form != SPSH__FORM_NFC && is_apostrophe(point))
-        point = APOSTROPHE; /* U+00B4 would become a blank with a mark */
+        point = APOSTROPHE; /* compatibility decomposition would make U+00B4 a blank and a mark */
     const int how =
         UTF8PROC_STABLE | UTF8PROC_DECOMPOSE | (f->form == SPSH__FORM_NFC ? 0 : UTF8PROC_COMPAT);
     const utf8proc_ssize_t count =

@@ -21,7 +21,7 @@ enum { WORD_SYMBOLS_MAX = 256, UTF8_BYTES_MAX = 4 };
 typedef spsh__point_symbol point_symbol;
 typedef spsh__merge merge;
 
-/* ---- putting together ---- */
+/* ---- construction ---- */
 
 typedef struct text_symbol {
     const char *text;
@@ -55,7 +55,7 @@ static spsh_status bad_symbol(const spsh__vocabulary_parts *parts, const char *s
     return SPSH_FAIL(err, SPSH_E_SYNTAX, "%s: symbol '%.100s' %s", parts->name, symbol, what);
 }
 
-/* The code point that is all of text, or -1. */
+/* Return the code point if text is exactly one, or -1. */
 static int32_t only_point(const char *text)
 {
     const size_t size = strlen(text);
@@ -105,7 +105,7 @@ static spsh_status take_texts(spsh__vocabulary *v, const spsh__vocabulary_parts 
     return SPSH_OK;
 }
 
-/* 0: none has it. */
+/* Return the symbol with this text, or 0. */
 static uint32_t symbol_of_text(const text_symbol *sorted, size_t count, const char *text)
 {
     const text_symbol key = {text, 0};
@@ -113,7 +113,7 @@ static uint32_t symbol_of_text(const text_symbol *sorted, size_t count, const ch
     return found == NULL ? 0 : found->symbol;
 }
 
-/* text: "left right"; whole has room for it. */
+/* text: "left right"; whole: buffer that is large enough for the joined text. */
 static spsh_status take_merge(const spsh__vocabulary_parts *parts, const text_symbol *sorted,
                               const char *text, char *whole, merge *ret)
 {
@@ -163,7 +163,7 @@ static spsh_status take_merges(spsh__vocabulary *v, const spsh__vocabulary_parts
     return rc;
 }
 
-/* After take_texts: symbols by their texts, each once. */
+/* Call after take_texts. Sort symbols by text; a text must not repeat. */
 static spsh_status sort_texts(const spsh__vocabulary *v, const spsh__vocabulary_parts *parts,
                               text_symbol **ret_sorted, spsh_error *err)
 {
@@ -277,7 +277,7 @@ static void encode_character(void *user, int32_t point)
         put_label(e, symbol);
 }
 
-/* The pair's merge that comes first among all pairs of the word; NULL: none has one. */
+/* Return the merge of lowest rank among all pairs of the word, or NULL. */
 static const merge *first_merge(const encoding *e)
 {
     const merge *first = NULL;
@@ -310,7 +310,7 @@ static void end_word(encoding *e)
 static void put_part(encoding *e, uint32_t symbol)
 {
     if (e->word_count == WORD_SYMBOLS_MAX)
-        end_word(e); /* no word of any language; its rest is pieced by itself */
+        end_word(e); /* longer than any real word; the rest becomes a separate word */
     if (symbol != 0)
         e->word[e->word_count++] = symbol;
 }
@@ -334,9 +334,8 @@ static void encode_piece(void *user, int32_t point)
     put_part(e, symbol);
 }
 
-/* Written through the structs that the parameters are passed in.
- * NOLINTBEGIN(readability-non-const-parameter)
- */
+/* The functions write through the structs that hold these parameters.
+ * NOLINTBEGIN(readability-non-const-parameter) */
 spsh_status spsh__vocabulary_encode(const spsh__vocabulary *v, spsh_bytes text, uint32_t *labels,
                                     uint32_t capacity, uint32_t *ret_count, uint32_t *ret_dropped,
                                     spsh_error *err)
@@ -413,9 +412,9 @@ static size_t end_text(out_text *out)
     if (out->capacity == 0)
         return out->size;
     while (end < out->size && end > 0 && ((uint8_t)out->text[end - 1] & 0xc0) == 0x80)
-        end--; /* a character that was cut: its later bytes */
+        end--; /* continuation bytes of a truncated character */
     if (end < out->size && end > 0 && ((uint8_t)out->text[end - 1] & 0xc0) == 0xc0)
-        end--; /* and its first */
+        end--; /* and its first byte */
     out->text[end] = '\0';
     return out->size;
 }

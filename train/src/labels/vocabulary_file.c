@@ -2,7 +2,7 @@
  *
  *     kind: pieces
  *     profile: lower-1
- *     symbols:           from number 1 on: 0 is the blank
+ *     symbols:           from index 1 on: 0 is the blank
  *       - "\u2581"
  *       - "a"
  *       - "\u2581a"

@@ -42,7 +42,7 @@ typedef struct spsh__vocabulary_parts {
     const char *name; /* for messages */
     bool has_pieces;
     spsh__text_form form;
-    const char *const *symbols; /* from number 1 */
+    const char *const *symbols; /* symbols from index 1 on */
     size_t symbol_count;
     const char *const *merges; /* "left right", in order of priority; only for pieces */
     size_t merge_count;

@@ -26,7 +26,7 @@ enum {
 #define WORDS_MAX (UINT64_C(1) << 24)
 #define NOTHING   UINT32_MAX
 
-/* ---- what is counted ---- */
+/* ---- counts ---- */
 
 typedef struct word {
     size_t offset; /* in counting.points */
@@ -36,7 +36,7 @@ typedef struct word {
 
 typedef struct counting {
     bool has_pieces;
-    uint64_t *point_counts; /* POINTS of them */
+    uint64_t *point_counts; /* capacity: POINTS code points */
     int32_t *points;        /* code points of all words */
     size_t point_count, point_capacity;
     word *words;
@@ -58,7 +58,7 @@ static uint64_t hash_of_points(const int32_t *points, uint32_t count)
     return hash;
 }
 
-/* Twice the room, with each word in its place. */
+/* Double the table and insert all words again. */
 static bool grow_table(counting *c)
 {
     const size_t size = c->table_size == 0 ? 4096 : 2 * c->table_size;
@@ -79,7 +79,7 @@ static bool grow_table(counting *c)
     return true;
 }
 
-/* The current word, new; its place in the table is the caller's. */
+/* Append the current word as a new one. The caller adds it to the table. */
 static bool add_word(counting *c)
 {
     if (c->word_count == c->word_capacity) {
@@ -147,7 +147,7 @@ static void take_point(void *user, int32_t point)
     c->current[c->current_size++] = point;
 }
 
-/* ---- going through datasets ---- */
+/* ---- reading datasets ---- */
 
 /* Find the index of a split by its name[0 ... size); NOTHING if it does not exist. */
 static uint32_t split_number(const spsh_dataset *dataset, const char *name, size_t size)
@@ -202,7 +202,7 @@ static spsh_status choose_skipped(const spsh_dataset *dataset, choice *ret, spsh
                                           &ret->skipped_count, err);
 }
 
-/* Positions come in ascending order. */
+/* Call with ascending positions. */
 static bool is_chosen(choice *c, uint64_t position, const spsh_row *row)
 {
     while (c->skipped_done < c->skipped_count && c->skipped[c->skipped_done] < position)
@@ -264,18 +264,18 @@ static spsh_status count_dataset(counting *c, const spsh_dataset *dataset, const
 /* ---- symbols ---- */
 
 typedef struct pair_count {
-    uint64_t pair; /* left << 32 | right; 0: free, as no symbol is 0 */
+    uint64_t pair; /* left << 32 | right; 0: free slot, because no symbol is 0 */
     uint64_t count;
 } pair_count;
 
 typedef struct making {
     const counting *counted;
-    char **symbols; /* from number 1, as in the file; symbols[0] is unused */
+    char **symbols; /* from index 1, as in the file; symbols[0] is unused */
     uint32_t symbol_count, symbol_max;
     char **merges;
     uint32_t merge_count;
     uint32_t *symbol_of; /* POINTS of them; 0: none */
-    uint32_t *parts;     /* words as symbols: word w's are at starts[w], sizes[w] of them */
+    uint32_t *parts;     /* the words as symbols: word w has sizes[w] symbols from starts[w] on */
     size_t *starts;
     uint32_t *sizes;
     pair_count *pairs;
@@ -377,7 +377,7 @@ static bool grow_pairs(making *m)
     return true;
 }
 
-/* Adds a word's count to its pairs, or takes it back. */
+/* Add a word's count to its pairs, or subtract it. */
 static bool count_pairs(making *m, size_t w, bool is_added)
 {
     const uint32_t *parts = m->parts + m->starts[w];
@@ -418,7 +418,7 @@ static spsh_status lay_out_words(making *m)
     return SPSH_OK;
 }
 
-/* Order of equally frequent pairs: the first by the strings of their two symbols. */
+/* Order pairs of equal count by the strings of their two symbols. */
 static bool is_before(const making *m, uint64_t a, uint64_t b)
 {
     const int left = strcmp(m->symbols[a >> 32], m->symbols[b >> 32]);
@@ -461,7 +461,7 @@ static spsh_status merge_in_word(making *m, size_t w, uint64_t pair, uint32_t wh
     return count_pairs(m, w, true) ? SPSH_OK : SPSH_NO_MEMORY(m->err);
 }
 
-/* Notes the merge, and its symbol unless another merge made the same text. */
+/* Record the merge. Add its symbol unless another merge produced the same text. */
 static spsh_status add_merge(making *m, uint64_t pair, uint32_t *ret_whole)
 {
     const char *left = m->symbols[pair >> 32];
@@ -498,7 +498,7 @@ static spsh_status make_pieces(making *m)
     return rc;
 }
 
-/* ---- all of it ---- */
+/* ---- the whole vocabulary ---- */
 
 static spsh_status make(const counting *c, spsh__text_form form, uint32_t symbols,
                         spsh__vocabulary **ret, spsh_error *err)
@@ -538,7 +538,8 @@ static spsh_status check_size(const counting *c, uint32_t asked, uint32_t *ret_s
 {
     const uint32_t all =
         c->has_pieces ? SPSH__VOCABULARY_PIECES_DEFAULT : SPSH__VOCABULARY_SYMBOLS_MAX;
-    const uint32_t least = c->has_pieces ? 3 : 2; /* the blank, U+2581, a character */
+    const uint32_t least = c->has_pieces ? 3 : 2; /* minimum: the blank, U+2581, and one
+                                                   * character */
     uint64_t characters = 0;
     *ret_symbols = asked == 0 ? all : asked;
     for (int32_t point = 0; point < POINTS; point++)

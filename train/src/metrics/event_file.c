@@ -18,7 +18,7 @@
 
 enum {
     HEAD_BYTES = 12,
-    VALUE_BYTES_MAX = 9 + SPSH__EVENT_TAG_MAX, /* two heads, a tag, a float */
+    VALUE_BYTES_MAX = 9 + SPSH__EVENT_TAG_MAX, /* two record heads, a tag, and a float */
     MESSAGE_BYTES_MAX = 64 + SPSH__EVENT_SCALARS_MAX * VALUE_BYTES_MAX,
     NAMES_TRIED_MAX = 1000,
 };
@@ -48,7 +48,7 @@ uint32_t spsh__crc32c(const void *data, size_t size_bytes)
     return ~crc;
 }
 
-/* As TFRecord does, so that a CRC of data that holds CRCs is of use. */
+/* Mask a CRC as TFRecord does, because the CRC of data that contains its own CRC is weak. */
 static uint32_t masked_crc(const void *data, size_t size_bytes)
 {
     const uint32_t crc = spsh__crc32c(data, size_bytes);
@@ -91,7 +91,8 @@ static size_t tag_bytes(const spsh__scalar *scalar)
     if (length <= SPSH__EVENT_TAG_MAX)
         return length;
     length = SPSH__EVENT_TAG_MAX;
-    while (length > 0 && ((uint8_t)scalar->tag[length] & 0xc0) == 0x80) /* no half character */
+    while (length > 0 && ((uint8_t)scalar->tag[length] & 0xc0) == 0x80) /* do not cut inside a
+                                                                         * character */
         length--;
     return length;
 }

@@ -45,7 +45,7 @@ static double wall_s(const spsh__metrics *m)
 
 /* ---- lines ---- */
 
-/* An object whose members are put without a check each: what failed is known at its end. */
+/* A JSON object under construction. Failures of put calls are recorded and checked at the end. */
 typedef struct line {
     json_t *object;
     bool failed;
@@ -98,7 +98,7 @@ static line begin_line(const spsh__metrics *m, const char *kind, uint64_t sample
 {
     line l = {json_object(), false};
     put_text(&l, "kind", kind);
-    put_count(&l, "samples", samples); /* samples_of finds it here, before all texts */
+    put_count(&l, "samples", samples); /* before all strings, so that samples_of finds it */
     put_count(&l, "step", step);
     put_real(&l, "time", floor(wall_s(m) * 1e3) / 1e3);
     return l;
@@ -120,11 +120,11 @@ static spsh_status write_line(spsh__metrics *m, line *l, spsh_error *err)
     return rc;
 }
 
-/* ---- cutting ---- */
+/* ---- truncation ---- */
 
 /* Totals of the lines of earlier processes, as far as they were read. Lines after the checkpoint
- * that the run resumes from are lost. Starts among them, from older losses, count with everything
- * that they had lost. */
+ * that the run resumes from are lost. Lost lines of kind start describe older losses, so their lost
+ * work is added, too. */
 typedef struct past {
     double time, samples, processes; /* from the last line, or the last start; NaN: unknown */
     bool is_lost;                    /* this line's work was lost, like that of all later lines */
@@ -170,7 +170,7 @@ static void lose_work(past *p, double time, double samples)
     p->lost_samples += at_least_none(samples - p->samples);
 }
 
-/* A line without its line feed; samples: of the checkpoint. */
+/* Add one line, without its line feed, to the totals. samples_kept: samples of the checkpoint. */
 static void pass_line(past *p, const char *text, uint64_t samples_kept)
 {
     static const char start[] = "{\"kind\":\"start\"";
@@ -188,7 +188,8 @@ static void pass_line(past *p, const char *text, uint64_t samples_kept)
     p->samples = isfinite(samples) ? samples : p->samples;
 }
 
-/* The whole lines at the beginning of text; *ret_kept: bytes of those that stay. */
+/* Add the complete lines at the beginning of text. Returns their size; *ret_kept: bytes of lines to
+ * keep. */
 static size_t pass_lines(past *p, char *text, size_t size_bytes, uint64_t samples, size_t *ret_kept)
 {
     size_t used = 0;
@@ -217,14 +218,14 @@ static spsh_status read_some(const spsh__metrics *m, char *text, size_t capacity
     return SPSH_OK;
 }
 
-/* Sets size_bytes to where new lines go. */
+/* Set size_bytes to the offset of the next line. */
 static spsh_status find_end(spsh__metrics *m, uint64_t samples, past *p, spsh_error *err)
 {
     char *text = malloc(LINE_BYTES_MAX);
     spsh_status rc = text == NULL ? SPSH_NO_MEMORY(err) : SPSH_OK;
     uint64_t offset_bytes = 0;
     for (size_t used = 1;
-         rc == SPSH_OK && used > 0;) { /* until a line has no end, or none is left */
+         rc == SPSH_OK && used > 0;) { /* until a line is incomplete or the file ends */
         size_t size_bytes = 0, kept = 0;
         rc = read_some(m, text, LINE_BYTES_MAX, offset_bytes, &size_bytes, err);
         if (rc != SPSH_OK)
@@ -261,7 +262,7 @@ static spsh_status open_lines(spsh__metrics *m, const char *run, uint64_t sample
                         strerror(os_errno));
 }
 
-/* ---- the three kinds ---- */
+/* ---- the three kinds of lines ---- */
 
 static spsh_status put_start(spsh__metrics *m, const spsh__start_facts *f, const past *p,
                              spsh_error *err)
@@ -414,7 +415,7 @@ static spsh_status put_step_events(spsh__metrics *m, const spsh__step_facts *f, 
     return spsh__event_file_put(m->events, wall_s(m), f->step, scalars, count, err);
 }
 
-/* ---- public ---- */
+/* ---- public functions ---- */
 
 spsh_status spsh__metrics_open(const char *run, const spsh__start_facts *start, const spsh_io *io,
                                spsh__metrics **ret, spsh_error *err)
@@ -429,7 +430,7 @@ spsh_status spsh__metrics_open(const char *run, const spsh__start_facts *start, 
     past p = {.time = (double)NAN, .samples = (double)NAN, .processes = (double)NAN};
     spsh_status rc = open_lines(m, run, start->samples, &p, err);
     if (rc == SPSH_OK)
-        /* TensorBoard forgets what earlier files have from this step on. */
+        /* TensorBoard ignores events of earlier files from this step on. */
         rc = spsh__event_file_open(m->io, run, wall_s(m), start->step > 0 ? start->step + 1 : 0,
                                    NULL, &m->events, err);
     if (rc == SPSH_OK)
@@ -451,7 +452,7 @@ spsh_status spsh__metrics_step(spsh__metrics *m, const spsh__step_facts *facts, 
 spsh_status spsh__metrics_evaluation(spsh__metrics *m, const spsh__evaluation_facts *facts,
                                      spsh_error *err)
 {
-    /* A tag a set: tags are what TensorBoard draws by. */
+    /* One tag per set, because TensorBoard draws one curve per tag. */
     const spsh__scalar of_texts[] = {
         {"evaluation_loss",        facts->loss       },
         {"evaluation_wer",         facts->wer        },

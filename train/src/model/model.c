@@ -23,7 +23,7 @@
 /* Minimum length of a bucket, except for the last two: a MiB of floats. */
 #define BUCKET_ELEMENTS_MIN (UINT64_C(1) << 18)
 
-/* No product of these leaves 64 bits. */
+/* These limits keep all products of sizes below 64 bits. */
 enum {
     INPUTS_MAX = 1 << 16,
     CHANNELS_MAX = 1 << 10,
@@ -106,7 +106,7 @@ static spsh_status check_shape(const spsh__model_shape *s, const spsh__model_lim
     return rc;
 }
 
-/* ---- declaring */
+/* ---- declarations ---- */
 
 uint32_t spsh__model_slice(spsh__model *m, const uint32_t shape[4], bool decays,
                            spsh__slice_start start, const char *name, ...)
@@ -154,7 +154,7 @@ spsh__norm_layer *spsh__model_norm(spsh__model *m, const char *name, uint32_t ch
     return layer;
 }
 
-/* Units to buckets; slices then know theirs. */
+/* Assign units to buckets, and buckets to slices. */
 static void join_units(spsh__model *m)
 {
     uint32_t bucket_of_unit[SPSH__MODEL_UNITS_MAX];
@@ -235,7 +235,7 @@ static void take_arenas(spsh__model *m)
         m->gradients = take_floats(m, m->arena_elements);
 }
 
-/* In a loss of frames a row's gradients need nothing but the row. */
+/* A loss of frames can overwrite the logits: each row's gradients depend only on that row. */
 static void take_logits(spsh__model *m)
 {
     const uint64_t elements = m->out_rows_max * m->shape.outputs;
@@ -250,7 +250,8 @@ static spsh_status take_memory(spsh__model *m, spsh_error *err)
 {
     const spsh_allocator *allocator = &m->backend->allocator;
     const bool has_features = m->stage.first == 0;
-    const uint32_t first_rnn = m->shape.kind == SPSH__MODEL_DS2 ? 1 : 0; /* its block */
+    const uint32_t first_rnn =
+        m->shape.kind == SPSH__MODEL_DS2 ? 1 : 0; /* index of the block with rnn1 */
     take_arenas(m);
     for (uint32_t i = 0; i < m->norm_count; i++) {
         m->norms[i].batch_mean = take_floats(m, m->norms[i].channels);
@@ -279,7 +280,7 @@ static spsh_status take_memory(spsh__model *m, spsh_error *err)
     return SPSH_OK;
 }
 
-/* ---- beginning */
+/* ---- initial values ---- */
 
 /* FNV-1a. */
 static uint64_t hash_name(const char *name)
@@ -342,7 +343,7 @@ void spsh__model_init(spsh__model *m, uint64_t seed)
     spsh__model_weights_changed(m);
 }
 
-/* ---- life */
+/* ---- open and close ---- */
 
 static spsh_status open_model(const spsh__model *wanted, spsh__model **ret_model, spsh_error *err)
 {
@@ -527,7 +528,7 @@ static spsh_status check_batch(const spsh__model *m, const spsh__model_batch *b,
     return SPSH_OK;
 }
 
-/* On the host, in the order that the model wants. */
+/* Arrange features from the host on the host, in the order that the model needs. */
 static void put_input(spsh__model *m, const spsh__model_batch *batch)
 {
     m->ops->arrange_fn(m, batch->features, batch->lengths);

@@ -25,9 +25,9 @@ typedef struct spsh__model_shape {
     uint32_t layers;        /* recurrent layers: 5 */
     spsh__cell cell;
     uint32_t hidden;       /* 1024 */
-    bool is_bidirectional; /* directions are summed (ds2), concatenated (lstm-hybrid) */
+    bool is_bidirectional; /* ds2: directions are summed; lstm-hybrid: concatenated */
     uint32_t lookahead;    /* ds2: context of a unidirectional model: 20; 0: none */
-    uint32_t bottleneck;   /* lstm-hybrid: 256 */
+    uint32_t bottleneck;   /* width of the product before the last: 256 for lstm-hybrid */
     uint32_t chunk_frames; /* lstm-hybrid: 21, the chunk length for callers (frame_batch.h); 0: no
                               chunks. The model itself takes any length */
     uint32_t outputs;      /* symbols including the blank; states */
@@ -92,7 +92,7 @@ spsh_status spsh__model_open_stage(spsh__backend *backend, const spsh__model_sha
                                    const spsh__model_limits *limits, const spsh__model_stage *stage,
                                    const spsh__model *lender, spsh__model **ret_model,
                                    spsh_error *err);
-/* Open only the slices, buckets, and sizes of those blocks. Takes no memory for them. */
+/* Open only the slices, buckets, and sizes of those blocks, without memory for them. */
 spsh_status spsh__model_open_layout(spsh__backend *backend, const spsh__model_shape *shape,
                                     const spsh__model_stage *stage, spsh__model **ret_model,
                                     spsh_error *err);
@@ -105,7 +105,7 @@ spsh__backend_buffer spsh__model_stage_out_gradients(const spsh__model *model);
 /* Valid after a backward, until the next backward of this stage or of a stage that borrows from it.
  */
 spsh__backend_buffer spsh__model_stage_in_gradients(const spsh__model *model);
-/* Multiplications and additions of its blocks, forward and backward, per frame after the
+/* Multiplications and additions of a model's blocks, forward and backward, per frame after the
  * convolutions. */
 double spsh__model_work(const spsh__model *model);
 /* Set the buffer that norms write to in training. It is as large as the statistics. data NULL: the
@@ -129,7 +129,8 @@ spsh__backend_buffer spsh__model_gradients(const spsh__model *model);
 /* BN's running means and variances, in one arena. No gradient changes them. */
 spsh__backend_buffer spsh__model_statistics(const spsh__model *model, uint64_t *ret_elements);
 
-/* Buckets tile the arena, in ascending order. Small ones are joined until they are worth a message.
+/* Buckets tile the arena, in ascending order. Small buckets are joined until their size justifies a
+ * message.
  */
 uint32_t spsh__model_bucket_count(const spsh__model *model);
 void spsh__model_bucket(const spsh__model *model, uint32_t bucket, uint64_t *ret_offset,
@@ -147,7 +148,7 @@ typedef struct spsh__model_batch {
     const float *features;   /* [batch][frames][inputs], on the host; NULL: */
     const uint32_t *lengths; /* frame counts; frames past them are ignored */
     uint32_t batch, frames;
-    const void *device_features; /* ... the same number of floats in device memory */
+    const void *device_features; /* like features, but in device memory */
     void *ready, *done;          /* CUDA events or NULL: features are ready; features were read */
 } spsh__model_batch;
 

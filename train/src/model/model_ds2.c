@@ -30,7 +30,7 @@ static uint32_t out_frames(uint32_t frames)
     return spsh__conv_out(frames, KERNEL_FRAMES, STRIDE_FRAMES, KERNEL_FRAMES / 2);
 }
 
-/* ---- declaring */
+/* ---- declarations ---- */
 
 static void shape_conv(spsh__model *m, uint32_t number, uint32_t in_channels, uint32_t in_bins)
 {
@@ -128,7 +128,7 @@ static uint64_t conv_elements(const spsh__model *m, uint32_t number)
     return m->out_rows_max * s->out_channels * s->out_bins;
 }
 
-/* Input of the last norm. */
+/* Return the input of the last norm. */
 static spsh__backend_buffer last_rows(const spsh__model *m)
 {
     return m->shape.lookahead > 0 ? m->lookahead_out : m->rnn[m->shape.layers - 1].out;
@@ -215,7 +215,7 @@ static void conv_forward(spsh__model *m, uint32_t number, bool is_training, spsh
     m->b->clip_forward_fn(m->backend, CLIP, count, stage->y, stage->y);
 }
 
-/* dy is overwritten. */
+/* Overwrites dy. */
 static void conv_backward(spsh__model *m, uint32_t number, spsh__backend_buffer x,
                           spsh__backend_buffer dy, spsh__backend_buffer dx)
 {

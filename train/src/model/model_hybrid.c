@@ -1,10 +1,10 @@
-/* model_hybrid.c: the acoustic model of hybrid recognisers, as IBM trained it on Switchboard.
+/* model_hybrid.c: the acoustic model of hybrid recognizers, as IBM trained it on Switchboard.
  *
  *     rows [T][N][D] -> 6 bidirectional layers of 512, concatenated -> product to 256 -> product to
  *     the HMM's 32,000 states
  *
- * Chunks of 21 frames with a state each, cross-entropy; no norm, one bias a gate, as the published
- * 43.13 million say.
+ * Training uses chunks of 21 frames, a state per frame, and cross-entropy. There is no norm, and
+ * one bias per gate, which matches the published 43.13 million parameters.
  */
 #include <math.h>
 
@@ -15,7 +15,7 @@ static uint32_t out_frames(uint32_t frames)
     return frames;
 }
 
-/* A product's weights, then its bias. */
+/* Declare a product: its weights, then its bias. */
 static uint32_t declare_linear(spsh__model *m, const char *name, uint32_t outputs, uint32_t inputs)
 {
     const uint32_t of_weight[4] = {outputs, inputs}, of_bias[4] = {outputs};
@@ -97,7 +97,7 @@ static void linear_backward(spsh__model *m, uint32_t slice, spsh__backend_buffer
 
 static void forward(spsh__model *m, bool is_training)
 {
-    (void)is_training; /* nothing here differs */
+    (void)is_training; /* forward is the same in training */
     spsh__backend_buffer x = m->input;
     const uint32_t layers = m->shape.layers;
     for (uint32_t i = 0; i < layers; i++) {

@@ -21,9 +21,9 @@ enum {
 /* One or two directions over rows. Direction 1 runs over utterances that are each reversed within
  * their own length. With zeros at both ends, the results equal those of packed sequences. */
 typedef struct spsh__rnn_layer {
-    spsh__rnn_shape shape; /* frames and batch are the batch's */
+    spsh__rnn_shape shape; /* frames and batch are set per batch */
     uint32_t directions;
-    bool is_concatenated; /* else summed */
+    bool is_concatenated; /* else directions are summed */
     bool has_two_biases;
     uint32_t slices[2];     /* first slice of each direction: w_ih, w_hh, b_ih, (b_hh) */
     spsh__backend_buffer x; /* borrowed */
@@ -32,8 +32,8 @@ typedef struct spsh__rnn_layer {
 } spsh__rnn_layer;
 
 typedef struct spsh__norm_layer {
-    uint32_t channels, bins;                 /* bins 0: rows */
-    uint32_t slice;                          /* weight; bias is the next */
+    uint32_t channels, bins;                 /* bins 0: the norm is over rows */
+    uint32_t slice;                          /* slice of the weight; the bias is the next slice */
     uint64_t running_mean, running_variance; /* offsets in the statistics */
     spsh__backend_buffer batch_mean, batch_scale;
 } spsh__norm_layer;
@@ -41,7 +41,7 @@ typedef struct spsh__norm_layer {
 typedef struct spsh__model_ops {
     uint32_t (*out_frames_fn)(uint32_t frames);
     void (*declare_fn)(spsh__model *m);
-    void (*activations_fn)(spsh__model *m); /* allocates them */
+    void (*activations_fn)(spsh__model *m); /* allocates the activations */
     /* Copy features from [N][T][D] to the model's order, with zeros in padding. */
     void (*arrange_fn)(const spsh__model *m, const float *features, const uint32_t *lengths);
     void (*forward_fn)(spsh__model *m, bool is_training);
@@ -60,15 +60,15 @@ typedef struct spsh__slice_start {
 } spsh__slice_start;
 
 typedef struct spsh__conv_stage { /* convolution, norm, clip; each is followed by a mask */
-    spsh__conv_shape shape;       /* batch and frames are the batch's */
-    uint32_t weight;              /* slice; bias is the next */
+    spsh__conv_shape shape;       /* batch and frames are set per batch */
+    uint32_t weight;              /* slice of the weight; the bias is the next slice */
     spsh__norm_layer *norm;
     spsh__backend_buffer out, y;
 } spsh__conv_stage;
 
 struct spsh__model {
     spsh__backend *backend;
-    const spsh__backend_ops *b; /* the backend's */
+    const spsh__backend_ops *b; /* the backend's features */
     const spsh__model_ops *ops;
     spsh__model_shape shape;
     spsh__model_limits limits;
@@ -76,11 +76,11 @@ struct spsh__model {
     uint32_t in_width, out_width; /* widths at its borders; 0: the input is features */
     spsh__backend_buffer stage_in, stage_out;
     bool is_forward_only;
-    bool is_layout;            /* only declared */
+    bool is_layout;            /* slices and sizes only, without memory */
     const spsh__model *lender; /* owner of the shared weights and statistics; NULL: not shared */
     bool has_lanes;            /* directions run concurrently */
     bool has_segments;
-    uint64_t number; /* number among the backend's models */
+    uint64_t number; /* index among the backend's models */
 
     spsh__parameter slices[SPSH__MODEL_SLICES_MAX];
     spsh__slice_start starts[SPSH__MODEL_SLICES_MAX];
@@ -96,7 +96,7 @@ struct spsh__model {
 
     spsh__backend_buffer buffers[SPSH__MODEL_BUFFERS_MAX]; /* all allocations, to free them */
     uint32_t buffer_count;
-    spsh_status take_status; /* first failure of an allocation */
+    spsh_status take_status; /* first failed allocation */
     spsh_error take_error;
     uint64_t in_rows_max, out_rows_max; /* frames times batch */
     float *staging;                     /* only for backends on the host */
@@ -137,8 +137,7 @@ struct spsh__model {
     void *bucket_user;
 };
 
-/* Declarations. Declare a slice and return its number. name: printf format. shape: 0 after the last
- * dimension. */
+/* Declare a slice and return its number. name: printf format. shape: 0 after the last dimension. */
 uint32_t spsh__model_slice(spsh__model *m, const uint32_t shape[4], bool decays,
                            spsh__slice_start start, const char *name, ...) SPSH_PRINTF(5, 6);
 void spsh__model_unit_end(spsh__model *m);

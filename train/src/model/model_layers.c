@@ -70,7 +70,7 @@ static void split(spsh__model *m, const spsh__rnn_layer *layer, uint32_t directi
     m->b->copy_columns_fn(m->backend, &c);
 }
 
-/* out of y[0] and y[1]. */
+/* Combine the outputs of both directions, y[0] and y[1]. */
 static void join_directions(spsh__model *m, const spsh__rnn_layer *layer)
 {
     uint32_t hidden = layer->shape.hidden;
@@ -151,7 +151,8 @@ static void reverse_gradients(spsh__model *m, const spsh__rnn_layer *layer, spsh
     reverse(m, layer->shape.inputs, layer->x, m->reversed_x);
 }
 
-/* One after the other, direction 1 first, whose bucket is then complete; or side by side. */
+/* Run both directions one after the other, or concurrently. In order, direction 1 comes first, and
+ * its bucket is then complete. */
 static void both_backward(spsh__model *m, const spsh__rnn_layer *layer, spsh__backend_buffer dy,
                           spsh__backend_buffer dx)
 {
@@ -279,7 +280,7 @@ void spsh__rnn_declare(spsh__model *m, uint32_t number, uint32_t direction)
         (void)spsh__model_slice(m, of_bias, false, start, "rnn%u.%s.b_hh", number, name);
 }
 
-/* The largest reserve of all batches that the limits allow. */
+/* Return the largest reserve of all batches that the limits allow. */
 static size_t reserve_elements(const spsh__model *m, const spsh__rnn_layer *layer)
 {
     const spsh__model_limits room = spsh__model_room(m);
@@ -312,7 +313,8 @@ static bool is_lent(const spsh__model *m, const spsh__rnn_layer *layer, const sp
 
 static void take_reserve(spsh__model *m, spsh__rnn_layer *layer, uint32_t direction)
 {
-    const uint32_t shared = m->has_lanes ? direction : 0; /* side by side each has its own */
+    const uint32_t shared = m->has_lanes ? direction : 0; /* concurrent directions need separate
+                                                           * reserves */
     const bool is_first = layer == &m->rnn[0] && direction == shared;
     if (m->is_forward_only && !is_first) {
         layer->reserve[direction] = m->rnn[0].reserve[shared];
@@ -359,7 +361,8 @@ static void borrow_scratch(spsh__model *m)
 void spsh__model_take_scratch(spsh__model *m, uint64_t elements)
 {
     uint64_t inputs = 0, width = 0;
-    const uint32_t first_rnn = m->shape.kind == SPSH__MODEL_DS2 ? 1 : 0; /* its block */
+    const uint32_t first_rnn =
+        m->shape.kind == SPSH__MODEL_DS2 ? 1 : 0; /* index of the block with rnn1 */
     if (m->lender != NULL && !m->is_forward_only) {
         borrow_scratch(m);
         return;
@@ -373,7 +376,7 @@ void spsh__model_take_scratch(spsh__model *m, uint64_t elements)
     }
     uint64_t widest = inputs > width ? inputs : width;
     const uint64_t out_width = spsh__model_has_output(m) ? 0 : m->out_width;
-    if (out_width > widest) /* a stage of no recurrent layer may have wider borders */
+    if (out_width > widest) /* a stage without recurrent layers may have wider borders */
         widest = out_width;
     if (m->in_width > widest)
         widest = m->in_width;

@@ -4,18 +4,20 @@
  *     backward     | 1          | 2        | ...     one segment per bucket: the exchange of a
  *                    bucket 0     bucket 1           complete bucket runs between two segments
  *
- * A replayed segment needs no operators. The layers are walked all the same, and the backend
- * enqueues nothing: their bookkeeping stays the same, and a step may mix captured and other segments.
+ * A replayed segment needs no operators. The layers still run on the host, but the backend enqueues
+ * nothing. Their bookkeeping therefore stays the same, and a step may mix captured and other
+ * segments.
  *
  * A captured segment belongs to one shape. To keep shapes few, frames are padded to a multiple of
  * FRAMES. With norms that exclude padding, this does not change the results. With BN `compat` it
- * would, and in models of chunks the number of chunks differs per batch: neither is padded.
+ * would. In models of chunks, the number of chunks differs per batch. Neither kind is padded.
  */
 #include "model_internal.h"
 
 enum { FRAMES = 32 };
 
-/* A model that only goes forward lives for an evaluation, or hears one batch at a time. */
+/* A forward-only model exists only during an evaluation, or runs one batch at a time, so capturing
+ * does not pay off. */
 void spsh__model_segments_open(spsh__model *m)
 {
     m->number = ++m->backend->model_count;
