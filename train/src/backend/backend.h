@@ -115,7 +115,7 @@ typedef struct spsh__norm_state {
 /* Labels of a batch, on the host: utterance n has labels[offsets[n] ... offsets[n + 1]). */
 typedef struct spsh__label_batch {
     const uint32_t *labels;
-    const uint32_t *offsets; /* batch + 1 */
+    const uint32_t *offsets; /* batch + 1 entries */
 } spsh__label_batch;
 
 typedef struct spsh__ctc_shape {
@@ -253,7 +253,7 @@ typedef struct spsh__batch_lengths {
  * except for the data at pointers and the lengths passed to batch_fn. */
 typedef struct spsh__graph_segment {
     uint64_t key;    /* key of the shape, not 0 */
-    uint32_t number; /* within the step */
+    uint32_t number; /* index within the step */
 } spsh__graph_segment;
 
 typedef struct spsh__backend spsh__backend;

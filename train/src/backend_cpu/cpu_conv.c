@@ -364,7 +364,7 @@ static void backward_table(const spsh__conv_shape *s, const padded *dy, const fl
     }
 }
 
-/* Everything backward needs, for the utterance at work. */
+/* Everything that backward needs for the current utterance. */
 typedef struct backward {
     const spsh__conv_shape *s;
     const spsh__conv_grad *g;

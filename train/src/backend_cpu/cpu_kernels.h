@@ -42,8 +42,8 @@ typedef struct spsh__cpu_taps_grad {
     float *out; /* [SPSH__GRAD_CHANNELS][SPSH__GRAD_TAPS_MAX] */
 } spsh__cpu_taps_grad;
 
-/* One utterance's step. gates: 4 (LSTM: i, f, g, o) or 3 (GRU: r, z, n) times hidden: before, the
- * input's part; after, their values. product: the recurrent product. */
+/* One step of one utterance. gates: 4 (LSTM: i, f, g, o) or 3 (GRU: r, z, n) times hidden. On entry
+ * they hold the part from the input, on return their values. product: the recurrent product. */
 typedef struct spsh__cpu_cell {
     uint32_t hidden;
     float *gates;
@@ -53,8 +53,8 @@ typedef struct spsh__cpu_cell {
     float *h;            /* written */
 } spsh__cpu_cell;
 
-/* The gradient of h is dh + product (+ carry of GRU). gates: before, values; after, gradients of
- * their inputs. */
+/* The gradient of h is dh + product (+ carry of GRU). gates: values on entry, gradients
+ * of their inputs on return. */
 typedef struct spsh__cpu_cell_grad {
     uint32_t hidden;
     float *gates;

@@ -126,7 +126,7 @@ static void make_matrices(const spectral *w)
     }
 }
 
-/* out[row][columns] = the first `count` rows of a matrix by columns. */
+/* out[row][columns] = the first `count` rows of a matrix, times the columns. */
 static void transform(const spectral *w, spsh__cpu_tile t, const float *matrix, size_t count)
 {
     for (size_t row = 0; row < count; row += w->kernels->tile_rows) {

@@ -127,7 +127,7 @@ static spsh__rnn_choice *find_choice(const spsh__rnn_state *self, const spsh__rn
     return NULL;
 }
 
-/* NULL: failure, which is recorded. */
+/* Return NULL on failure, which is recorded. */
 static const spsh__rnn_choice *choice_of(spsh__backend *b, const spsh__rnn_shape *s,
                                          const spsh__rnn_weights *w, spsh__backend_buffer x)
 {

@@ -111,7 +111,7 @@ static void persistent(spsh__backend *b, const pass *p)
         spsh__rnn_put(b, &w, way == 0 ? SPSH__RNN_FORWARD : SPSH__RNN_BACKWARD, sizeof(*job));
 }
 
-/* Compute a block's depth, stride, and shared memory for one pass (way 0: forward, 1: backward). */
+/* Compute depth and shared memory per block for one pass (way 0: forward, 1: backward). */
 static spsh_status fit_way(const spsh__rnn_state *self, spsh__rnn_choice *c, uint32_t way,
                            spsh__device_kind kind, spsh_error *err)
 {

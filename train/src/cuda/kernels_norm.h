@@ -35,7 +35,7 @@
 #define SPSH__NORM_SHARED   (2U * SPSH__DEVICE_THREADS * 8U) /* bytes: two doubles of each thread */
 
 typedef struct spsh__norm_job {
-    uint32_t is_conv, batch, channels, bins, frames; /* 1 for rows */
+    uint32_t is_conv, batch, channels, bins, frames; /* for rows, bins is 1 */
     uint32_t is_training, is_wide;
     uint32_t parts, part_size;    /* for a convolution: bins of an utterance; else rows */
     const uint32_t *lengths;      /* NULL: all frames count */

@@ -53,8 +53,7 @@ typedef struct spsh__rnn_job {
     uint32_t gates; /* 4: LSTM, 3: GRU */
     uint32_t frames, batch, hidden;
     uint32_t frame;         /* stepwise: the current frame */
-    uint32_t units;         /* persistent, like the fields up to `exchange`: units of a block, a
-                             * multiple of 8 */
+    uint32_t units;         /* per block, a multiple of 8; persistent, as all up to `exchange` */
     uint32_t depth;         /* depth of the exchange: hidden or gates * hidden, rounded up to a
                              * multiple of 32 */
     uint32_t stride;        /* stride of weights in shared memory, in elements */

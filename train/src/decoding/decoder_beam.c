@@ -30,8 +30,7 @@ typedef struct node {
 
 typedef struct place {
     uint32_t node;
-    double blank, other, total; /* ln p of paths that end with the blank; with the last symbol; sum
-                                 * of both */
+    double blank, other, total; /* ln p of paths that end: with blank, with last symbol, either */
 } place;
 
 typedef struct candidate {

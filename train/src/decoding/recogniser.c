@@ -343,8 +343,7 @@ static spsh_status open_feed(evaluation *e, const spsh_evaluate_options *o, spsh
                                         .io = o->io,
                                         .log_fn = o->log_fn,
                                         .log_user = o->log_user};
-    e->trained->config->virtual_world = 0; /* set by the training run; evaluation uses the
-                                            * default */
+    e->trained->config->virtual_world = 0; /* set by the training run */
     return spsh__feed_open(&options, &e->feed, err);
 }
 

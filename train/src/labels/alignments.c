@@ -1,9 +1,9 @@
 /* alignments.c: see alignments.h.
  *
  *     runs  | state << 10, length - 1 | ... of the first utterance, of the second, ...
- *     ids   bytes, one behind the other
- *     table of a power of two places, at most half of them taken: an utterance's number, found by
- *           XXH3-64 of its id, the next free place where that is taken
+ *     ids   bytes, without gaps
+ *     table hash table with open addressing: index of an utterance, by the XXH3-64 of its id. Its
+ *           size is a power of two, and at most half of it is used
  */
 #include "alignments.h"
 

@@ -128,8 +128,7 @@ static void take_plain(forming *f, int32_t point)
 static void take_cased(forming *f, int32_t point)
 {
     const utf8proc_category_t category = utf8proc_category(point);
-    if (is_apostrophe(point)) /* also apostrophes from decompositions: U+0149 is an apostrophe and
-                               * an n */
+    if (is_apostrophe(point)) /* also decomposed ones: U+0149 has an apostrophe and an n */
         take_apostrophe(f);
     else if (is_mark(category) && !f->is_in_word)
         return; /* a mark without a letter */

@@ -1,12 +1,12 @@
 /* vocabulary.c: see vocabulary.h.
  *
- *     texts     all symbols' texts, one behind the other with a NUL after each; symbol i's begins
- *               at offsets[i]; that of the blank is empty
- *     points    of symbols that are one code point, sorted: from text to symbols
- *     merges    sorted by (left, right): in a word the pair with the lowest rank becomes one symbol
- *               wherever it stands, from the left; then the next, until no pair has a rank
+ *     texts     strings of all symbols, each with a NUL; symbol i begins at offsets[i]; the string
+ *               of the blank is empty
+ *     points    symbols that are one code point, sorted by it: to encode a transcript
+ *     merges    sorted by (left, right). In a word, the pair with the lowest rank is replaced by
+ *               one symbol everywhere, from the left; repeat until no pair has a rank
  *
- * In word pieces a word begins with U+2581, so that blanks are where pieces say, and nowhere else.
+ * In word pieces a word begins with U+2581. Decoding puts a blank there, and nowhere else.
  */
 #include "vocabulary.h"
 

@@ -6,7 +6,7 @@
  *       - "\u2581"
  *       - "a"
  *       - "\u2581a"
- *     merges:            of pieces: the first one first
+ *     merges:            only for pieces, in order of priority
  *       - "\u2581 a"
  */
 #include <stdlib.h>

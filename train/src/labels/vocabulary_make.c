@@ -163,7 +163,7 @@ static uint32_t split_number(const spsh_dataset *dataset, const char *name, size
 }
 
 typedef struct choice {
-    bool *splits; /* by number; NULL: all of them */
+    bool *splits; /* by index of the split; NULL: all splits */
     uint64_t split_count;
     uint64_t *skipped; /* positions, ascending */
     uint64_t skipped_count, skipped_done;
@@ -538,8 +538,7 @@ static spsh_status check_size(const counting *c, uint32_t asked, uint32_t *ret_s
 {
     const uint32_t all =
         c->has_pieces ? SPSH__VOCABULARY_PIECES_DEFAULT : SPSH__VOCABULARY_SYMBOLS_MAX;
-    const uint32_t least = c->has_pieces ? 3 : 2; /* minimum: the blank, U+2581, and one
-                                                   * character */
+    const uint32_t least = c->has_pieces ? 3 : 2; /* blank, U+2581, a character */
     uint64_t characters = 0;
     *ret_symbols = asked == 0 ? all : asked;
     for (int32_t point = 0; point < POINTS; point++)

@@ -91,8 +91,7 @@ static size_t tag_bytes(const spsh__scalar *scalar)
     if (length <= SPSH__EVENT_TAG_MAX)
         return length;
     length = SPSH__EVENT_TAG_MAX;
-    while (length > 0 && ((uint8_t)scalar->tag[length] & 0xc0) == 0x80) /* do not cut inside a
-                                                                         * character */
+    while (length > 0 && ((uint8_t)scalar->tag[length] & 0xc0) == 0x80) /* keep characters whole */
         length--;
     return length;
 }

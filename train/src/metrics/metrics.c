@@ -290,7 +290,7 @@ uint32_t spsh__metric_staleness(uint64_t changes)
     return changes < 16 ? (uint32_t)changes : changes < 32 ? 16 : changes < 64 ? 17 : 18;
 }
 
-/* Omit trailing zeros. */
+/* The histogram omits trailing zeros. */
 static void put_staleness(line *l, const spsh__step_facts *f)
 {
     json_t *counts = json_array();

@@ -313,8 +313,7 @@ static bool is_lent(const spsh__model *m, const spsh__rnn_layer *layer, const sp
 
 static void take_reserve(spsh__model *m, spsh__rnn_layer *layer, uint32_t direction)
 {
-    const uint32_t shared = m->has_lanes ? direction : 0; /* concurrent directions need separate
-                                                           * reserves */
+    const uint32_t shared = m->has_lanes ? direction : 0; /* one per concurrent direction */
     const bool is_first = layer == &m->rnn[0] && direction == shared;
     if (m->is_forward_only && !is_first) {
         layer->reserve[direction] = m->rnn[0].reserve[shared];

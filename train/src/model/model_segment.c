@@ -16,8 +16,8 @@
 
 enum { FRAMES = 32 };
 
-/* A forward-only model exists only during an evaluation, or runs one batch at a time, so capturing
- * does not pay off. */
+/* A forward-only model exists only during an evaluation, or runs one batch at a time, so its
+ * segments are not captured. */
 void spsh__model_segments_open(spsh__model *m)
 {
     m->number = ++m->backend->model_count;
