@@ -192,11 +192,11 @@ typedef struct spsh__lookahead_grad {
 } spsh__lookahead_grad;
 
 typedef struct spsh__ctc_io {
-    spsh__backend_buffer logits;  /* [T][N][V] */
-    spsh__backend_buffer dlogits; /* overwritten: (softmax - posterior) * scale * weight; 0 in
-                             padding and where the weight is 0; data NULL: not computed */
-    const double *weights;        /* weights of utterances; NULL: 1; results are unweighted */
-    spsh__ctc_result *results;    /* N, on the host */
+    spsh__backend_buffer logits; /* [T][N][V] */
+    spsh__backend_buffer
+        dlogits; /* overwritten: (softmax - posterior) * scale * weight; 0 in padding, and if the weight is 0; data NULL: not computed */
+    const double *weights;     /* weights of utterances; NULL: 1; results are unweighted */
+    spsh__ctc_result *results; /* N, on the host */
 } spsh__ctc_io;
 
 /* Softmax cross-entropy of rows with one state each. State UINT32_MAX: not trained on. */

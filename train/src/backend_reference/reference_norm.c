@@ -3,7 +3,7 @@
  *
  * With n values that count, xhat = (x - mean) * scale and s = weight * scale:
  *     dx = s * (dy - sum(dy) / n - xhat * sum(dy * xhat) / n)
- * where x counts. Padding that does not count has y = 0, so its dy is ignored and its dx is 0.
+ * if x counts. Padding that does not count has y = 0, so its dy is ignored and its dx is 0.
  */
 #include <math.h>
 

@@ -1,4 +1,4 @@
-/* fiber.c: contexts of one thread where the C library has them: a switch takes some hundred
+/* fiber.c: contexts of one thread, if the C library has them: a switch takes some hundred
  * nanoseconds. Otherwise, and under sanitizers that track threads and stacks, each fiber is a
  * thread with two semaphores: `go` resumes the body, `back` its caller. No other thread of the
  * group runs between the two, so each sees the writes of the previous one.

@@ -38,7 +38,7 @@ typedef struct spsh__checkpoint_list {
     uint32_t generation; /* highest generation that was claimed or has a file; 0: none */
 } spsh__checkpoint_list;
 
-/* SPSH_E_NOT_FOUND: no such folder. places: from allocator, owned by the caller. */
+/* SPSH_E_NOT_FOUND: no such folder. places: allocated from allocator, freed by the caller. */
 spsh_status spsh__checkpoint_list_read(const char *folder, const spsh_allocator *allocator,
                                        spsh__checkpoint_list *ret, spsh_error *err);
 /* Claim a generation above all others, exclusively. */

@@ -1,5 +1,5 @@
 /* conv.cu: convolutions by cuDNN. Only this file calls functions that cuDNN 9 marks as deprecated:
- * one call does what its graph API needs a page for.
+ * one such call replaces about a page of code for cuDNN's graph API.
  *
  * Tensors are [N][C][F][T], as stored: bins are cuDNN's rows, frames its columns. The algorithm of
  * a shape is the first in the heuristic's list that needs at most the work space that the caller

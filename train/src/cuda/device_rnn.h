@@ -19,7 +19,7 @@ extern "C" {
 
 typedef enum spsh__rnn_kernel {
     SPSH__RNN_FORWARD = 0, /* cooperative: spsh__rnn_forward_open, ..._frame */
-    SPSH__RNN_BACKWARD,    /* likewise */
+    SPSH__RNN_BACKWARD,    /* cooperative: spsh__rnn_backward_open, ..._frame */
     SPSH__RNN_FORWARD_STEP,
     SPSH__RNN_BACKWARD_STEP,
     SPSH__RNN_PACK,

@@ -1,6 +1,6 @@
 /* kernels.cu: a kernel for each row of kernels.h, and the function that launches them.
  *
- *     block (threads of device_text.h) --> its place in the grid, its shared memory --> the text
+ *     block (threads of device_text.h) --> its position in the grid, its shared memory --> kernel source
  *
  * The job is passed at launch, as the kernel's argument. A kernel may use up to 48 KiB of shared
  * memory by default; more is requested once per kernel.

@@ -82,7 +82,7 @@ typedef struct spsh__rnn_pack_job { /* block y copies part y */
     spsh__rnn_part parts[SPSH__RNN_PARTS];
 } spsh__rnn_pack_job;
 
-/* ---- elements. kind is a constant where CUDA compiles it ---- */
+/* ---- elements. kind is a constant when CUDA compiles the kernels ---- */
 
 DEVICE float rnn_get(const void *from, uint64_t i, uint32_t kind)
 {
@@ -333,7 +333,8 @@ typedef struct rnn_share {
     uint32_t to_stride;
 } rnn_share;
 
-/* Thread of a warp: 4 rows, 8 apart, times 2 columns of each tile: where tensor cores have them. */
+/* A thread of a warp has 4 rows, 8 apart, times 2 columns of each tile, like operands of tensor
+ * cores. */
 DEVICE void rnn_multiply_plain(const rnn_share *s, uint32_t kind, uint32_t lane)
 {
     const uint32_t row = lane / 4, column = lane % 4 * 2;

@@ -170,7 +170,8 @@ static spsh_status put_in_order(spsh_recogniser *r, const spsh_speech *speech, s
     return SPSH_OK;
 }
 
-/* Size of the batch that begins here: as many utterances as fit with its first, the longest. */
+/* Size of the batch that begins here: the number of utterances that fit if each is as long as the
+ * first, the longest. */
 static uint32_t batch_of(const heard *order, size_t count)
 {
     const uint32_t fit = ROWS_MAX / order[0].frames;

@@ -250,8 +250,7 @@ static spsh_status take_memory(spsh__model *m, spsh_error *err)
 {
     const spsh_allocator *allocator = &m->backend->allocator;
     const bool has_features = m->stage.first == 0;
-    const uint32_t first_rnn =
-        m->shape.kind == SPSH__MODEL_DS2 ? 1 : 0; /* index of the block with rnn1 */
+    const uint32_t first_rnn = m->shape.kind == SPSH__MODEL_DS2 ? 1 : 0; /* block of rnn1 */
     take_arenas(m);
     for (uint32_t i = 0; i < m->norm_count; i++) {
         m->norms[i].batch_mean = take_floats(m, m->norms[i].channels);

@@ -201,7 +201,7 @@ void spsh__rnn_backward(spsh__model *m, spsh__rnn_layer *layer, spsh__backend_bu
                         spsh__backend_buffer dx);
 void spsh__norm_forward(spsh__model *m, const spsh__norm_layer *layer, bool is_training,
                         spsh__backend_buffer x, spsh__backend_buffer y);
-/* In place. */
+/* Works in place. */
 void spsh__norm_backward(spsh__model *m, const spsh__norm_layer *layer, spsh__backend_buffer x,
                          spsh__backend_buffer dy);
 /* y[rows][outputs] = x[rows][inputs] weight^T. The slice's shape gives the sizes of weight. */

@@ -360,8 +360,7 @@ static void borrow_scratch(spsh__model *m)
 void spsh__model_take_scratch(spsh__model *m, uint64_t elements)
 {
     uint64_t inputs = 0, width = 0;
-    const uint32_t first_rnn =
-        m->shape.kind == SPSH__MODEL_DS2 ? 1 : 0; /* index of the block with rnn1 */
+    const uint32_t first_rnn = m->shape.kind == SPSH__MODEL_DS2 ? 1 : 0; /* block of rnn1 */
     if (m->lender != NULL && !m->is_forward_only) {
         borrow_scratch(m);
         return;
