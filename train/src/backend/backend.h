@@ -193,8 +193,9 @@ typedef struct spsh__lookahead_grad {
 
 typedef struct spsh__ctc_io {
     spsh__backend_buffer logits; /* [T][N][V] */
-    spsh__backend_buffer
-        dlogits; /* overwritten: (softmax - posterior) * scale * weight; 0 in padding, and if the weight is 0; data NULL: not computed */
+    /* overwritten: (softmax - posterior) * scale * weight; 0 in padding, and if the weight is 0;
+     * data NULL: not computed */
+    spsh__backend_buffer dlogits;
     const double *weights;     /* weights of utterances; NULL: 1; results are unweighted */
     spsh__ctc_result *results; /* N, on the host */
 } spsh__ctc_io;

@@ -1,6 +1,6 @@
 /* kernels.cu: a kernel for each row of kernels.h, and the function that launches them.
  *
- *     block (threads of device_text.h) --> its position in the grid, its shared memory --> kernel source
+ *     block (threads of device_text.h) --> its grid position, its shared memory --> kernel source
  *
  * The job is passed at launch, as the kernel's argument. A kernel may use up to 48 KiB of shared
  * memory by default; more is requested once per kernel.

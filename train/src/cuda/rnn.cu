@@ -2,9 +2,9 @@
  * device_rnn.h. cuDNN's layers are in rnn_layers.cu.
  *
  * The blocks of a persistent kernel wait for each other by a counter in global memory, which is 0
- * at the launch. Each block adds 1 per frame, so frame f is complete at (f + 1) * blocks. The
- * kernel never resets the counter: a graph zeroes it before each launch. A cooperative launch
- * guarantees that all blocks are on the device at once, or fails.
+ * at the launch. Each block adds 1 per frame except the last, so frame f is complete at (f + 1) *
+ * blocks. The kernel never resets the counter: a graph zeroes it before each launch. A cooperative
+ * launch guarantees that all blocks are on the device at once, or fails.
  */
 #include <cuda_runtime.h>
 #include <new>
