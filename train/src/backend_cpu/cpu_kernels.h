@@ -60,7 +60,7 @@ typedef struct spsh__cpu_cell_grad {
     float *gates;
     const float *before;
     float *inner;         /* LSTM: read; GRU: becomes its gradient */
-    const float *dh;      /* from above */
+    const float *dh;      /* gradient from the layer above */
     const float *product; /* gradient from the next step, through the recurrent weights */
     float *carry;         /* gradient from the next step that bypasses them: LSTM of c, GRU of h;
                              updated */

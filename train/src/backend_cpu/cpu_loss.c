@@ -144,7 +144,7 @@ static void one_utterance(const ctc_work *w, size_t n, float *scratch)
                                    .label_count = label_count(w->labels, n),
                                    .scale = s->scale * weight};
     clear_rows(w, n, u.frames);
-    if (u.label_count > u.frames) { /* and scratch is for no more */
+    if (u.label_count > u.frames) { /* infeasible, and may not fit into scratch */
         clear_rows(w, n, 0);
         w->io->results[n] = (spsh__ctc_result){(double)INFINITY, true};
         return;

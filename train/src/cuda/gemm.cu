@@ -23,7 +23,7 @@ enum {
     B_TRANSPOSED = 1U << 1,
     FACTORS_HALF = 1U << 2,
     C_HALF = 1U << 3,
-    USED = 1U << 4, /* so that the flags are never 0 */
+    USED = 1U << 4, /* always set: flags 0 mark a free entry */
     ALIGNMENT_SHIFT = 8,
     ALIGNMENT_BITS = 4,
     ALIGNMENT_LOG_MAX = 8, /* 256 bytes */

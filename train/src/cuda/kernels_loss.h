@@ -521,10 +521,9 @@ DEVICE void spsh__kernel_ctc_rows(const spsh__ctc_job *job, const spsh__kernel_b
 typedef struct device_ctc {
     const spsh__ctc_item *item;
     const uint32_t *symbols, *far_slots;
-    spsh__loss_product
-        *products;        /* per thread; at the end the first has the product of all frames */
-    int32_t *greatest;    /* exponent of p; INT32_MIN: no gradient */
-    spsh__ctc_pair *rows; /* two rows */
+    spsh__loss_product *products; /* per thread; at the end the first is of all frames */
+    int32_t *greatest;            /* exponent of p; INT32_MIN: no gradient */
+    spsh__ctc_pair *rows;         /* two rows */
     uint32_t *slots;
     spsh__ctc_number *emissions; /* [chunk][symbol_count] */
     spsh__ctc_pair *near_alpha;  /* [chunk][pairs] */

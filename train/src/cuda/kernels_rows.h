@@ -397,11 +397,11 @@ DEVICE void device_lookahead_tile(const spsh__lookahead_job *job, uint32_t first
         if (is_back ? s > last : first + s >= job->frames)
             break;
         const uint32_t t = is_back ? last - s : first + s;
-        if (t >= job->frames) /* in the last tile, backwards */
+        if (t >= job->frames) /* frame past the end, in the last tile, backwards */
             continue;
         const float x = spsh__device_get(&job->from, t * row + at);
         for (uint32_t k = 0; k < SPSH__LOOKAHEAD_TILE; k++) {
-            if (s - k < job->context) /* below 0 it is large */
+            if (s - k < job->context) /* unsigned: a negative s - k is large */
                 sums[k] += window[k] * x;
         }
     }
