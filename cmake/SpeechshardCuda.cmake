@@ -5,7 +5,7 @@ set_property(CACHE SPEECHSHARD_CUDA PROPERTY STRINGS AUTO ON OFF)
 set(SPEECHSHARD_CUDA_ARCHITECTURES "80;86;89;90;100" CACHE STRING
     "Compute capabilities with code of their own; later ones compile PTX of the last when they load it")
 
-# Sets SPEECHSHARD_CUDA_REASON to why there is no plug-in, or to nothing.
+# Set SPEECHSHARD_CUDA_REASON to the reason why the plug-in is not built, or to an empty string.
 function(_speechshard_find_nvcc)
     set(SPEECHSHARD_CUDA_REASON "" PARENT_SCOPE)
     if(SPEECHSHARD_CUDA STREQUAL "AUTO" AND (SPEECHSHARD_SANITIZE OR SPEECHSHARD_FUZZ))
@@ -22,7 +22,8 @@ function(_speechshard_find_nvcc)
         set(SPEECHSHARD_CUDA_REASON "${SPEECHSHARD_NVCC} is older than 12.8" PARENT_SCOPE)
         return()
     endif()
-    # It needs a host compiler that it likes. Once: the answer is kept.
+    # nvcc needs a host compiler that it supports. The check runs once, because its result is
+    # cached.
     if(NOT DEFINED CACHE{SPEECHSHARD_NVCC_WORKS})
         set(_try "${PROJECT_BINARY_DIR}/CMakeFiles/speechshard-nvcc")
         file(WRITE "${_try}.cu" "#include <cuda_runtime.h>\n__global__ void f(int *x) { *x = 1; }\n")
@@ -66,7 +67,7 @@ function(speechshard_cuda_headers result)
         execute_process(COMMAND ${SPEECHSHARD_NVCC} -std=c++17 -E "${_try}" -o "${_try}.i"
             RESULT_VARIABLE _code OUTPUT_QUIET ERROR_QUIET)
         if(NOT _code EQUAL 0)
-            set(${result} OFF PARENT_SCOPE) # not kept: they may be installed
+            set(${result} OFF PARENT_SCOPE) # not cached: the headers may be installed later
             return()
         endif()
         set(SPEECHSHARD_NVCC_${result} ON CACHE INTERNAL "nvcc finds ${ARGN}")
@@ -74,15 +75,16 @@ function(speechshard_cuda_headers result)
     set(${result} ON PARENT_SCOPE)
 endfunction()
 
-# speechshard_cuda_sources(FILE...): what a part has in the plug-in: .cu files for nvcc, .c files for the C compiler. They see the
-# part's include/ and src/ folders, and the public headers of shardfmt.
+# speechshard_cuda_sources(FILE...): add sources of a part to the plug-in: .cu files for nvcc, .c
+# files for the C compiler. They may include the part's include/ and src/ folders and the public
+# headers of shardfmt.
 function(speechshard_cuda_sources)
     foreach(_source IN LISTS ARGN)
         set_property(GLOBAL APPEND PROPERTY SPEECHSHARD_CUDA_SOURCES "${CMAKE_CURRENT_SOURCE_DIR}/${_source}")
     endforeach()
 endfunction()
 
-# One object; adds it to the list `objects` of the caller.
+# Compile one source, and add its object to the list `objects` of the caller.
 function(_speechshard_cuda_object source)
     cmake_path(RELATIVE_PATH source BASE_DIRECTORY "${PROJECT_SOURCE_DIR}" OUTPUT_VARIABLE _name)
     string(REGEX MATCH "^[^/]+" _part "${_name}")
@@ -108,7 +110,8 @@ function(_speechshard_cuda_object source)
     set(objects "${objects}" PARENT_SCOPE)
 endfunction()
 
-# After all parts: the plug-in, target speechshard_cuda, in the top of the build folder.
+# Add the plug-in as the target speechshard_cuda, in the top of the build folder. Call it after all
+# parts have added their sources.
 function(speechshard_add_cuda_plugin)
     if(SPEECHSHARD_CUDA_REASON)
         return()
@@ -136,9 +139,9 @@ function(speechshard_add_cuda_plugin)
     set_source_files_properties(${objects} PROPERTIES EXTERNAL_OBJECT TRUE GENERATED TRUE)
     set_target_properties(speechshard_cuda PROPERTIES
         OUTPUT_NAME speechshard-cuda LINKER_LANGUAGE C LIBRARY_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}")
-    # supc++: what the code that nvcc makes for the host needs of C++, statically.
+    # supc++: the static part of the C++ runtime that the host code of nvcc needs.
     target_link_libraries(speechshard_cuda PRIVATE ${SPEECHSHARD_CUDART_STATIC} supc++ Threads::Threads ${CMAKE_DL_LIBS} rt)
-    # Nothing is left open, and nothing of the runtime is seen from outside.
+    # Allow no undefined symbols, and hide the symbols of CUDA's runtime.
     target_link_options(speechshard_cuda PRIVATE LINKER:-z,defs LINKER:--exclude-libs,ALL
         "LINKER:--version-script=${PROJECT_SOURCE_DIR}/cmake/speechshard.map")
     install(TARGETS speechshard_cuda LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}" COMPONENT cuda)

@@ -4,8 +4,8 @@ include(CMakePackageConfigHelpers)
 
 get_property(_libraries GLOBAL PROPERTY SPEECHSHARD_LIBRARIES)
 
-# A program needs the dependencies of a static library, and none of a shared one. SPEECHSHARD_FIND_DEPENDENCIES begins with
-# the topmost library, which adds the libraries below it.
+# A program must link the dependencies of a static library, but not of a shared library.
+# SPEECHSHARD_FIND_DEPENDENCIES begins with the topmost library, which adds the libraries below it.
 set(SPEECHSHARD_FIND_DEPENDENCIES "")
 foreach(_library IN LISTS _libraries)
     get_property(_requires GLOBAL PROPERTY SPEECHSHARD_REQUIRES_${_library})

@@ -25,7 +25,7 @@ if(SPEECHSHARD_SANITIZE)
         endif()
         execute_process(COMMAND ${CMAKE_C_COMPILER} -print-file-name=${_name}
             OUTPUT_VARIABLE SPEECHSHARD_ASAN_LIBRARY OUTPUT_STRIP_TRAILING_WHITESPACE)
-        if(NOT IS_ABSOLUTE "${SPEECHSHARD_ASAN_LIBRARY}") # the name again: there is none
+        if(NOT IS_ABSOLUTE "${SPEECHSHARD_ASAN_LIBRARY}") # only the name: no such file
             set(SPEECHSHARD_ASAN_LIBRARY "")
         elseif(CMAKE_C_COMPILER_ID MATCHES "Clang")
             get_filename_component(_folder "${SPEECHSHARD_ASAN_LIBRARY}" DIRECTORY)
@@ -169,7 +169,7 @@ function(_speechshard_test_properties name)
         set(_environment ";SPEECHSHARD_TEST_FEWER=1") # for scripts
     endif()
     set(_cost 0)
-    if("slow" IN_LIST arg_LABELS) # long ones first: else one is left for the end, and a core has nothing to do
+    if("slow" IN_LIST arg_LABELS) # start slow tests first, so that none runs alone at the end
         set(_cost 10)
     endif()
     list(GET arg_COMMAND 0 _first)
@@ -249,7 +249,7 @@ function(_speechshard_add_lone_test name is_internal)
     _speechshard_common(${name})
     target_compile_definitions(${name} PRIVATE TEST_IS_ALONE)
     target_link_libraries(${name} PRIVATE test_support ${arg_LIBRARIES})
-    if(NOT "tools_internal" IN_LIST arg_LIBRARIES) # a library has a host program; the command has none
+    if(NOT "tools_internal" IN_LIST arg_LIBRARIES) # a library's host program may set a locale
         target_link_libraries(${name} PRIVATE comma_locale)
     endif()
     if(is_internal)
@@ -295,7 +295,7 @@ function(speechshard_add_script_test name)
         NEEDS speechshard ${arg_NEEDS})
 endfunction()
 
-# speechshard_add_test_tool(NAME SOURCES file... [LIBRARIES target...]): a program that scripts of tests run.
+# speechshard_add_test_tool(NAME SOURCES file... [LIBRARIES target...]): a program for test scripts.
 function(speechshard_add_test_tool name)
     cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;LIBRARIES")
     add_executable(${name} ${arg_SOURCES})
@@ -306,8 +306,8 @@ endfunction()
 # speechshard_add_fuzzer(NAME SOURCES file... [LIBRARIES target...])
 #
 # A program around LLVMFuzzerTestOneInput. With SPEECHSHARD_FUZZ it is a libFuzzer program; else it
-# is linked with a driver that runs the files it is given. The test of the same name replays the seeds
-# in fuzz/corpus/NAME. LIBRARIES default to shardfmt_internal.
+# is linked with a driver that runs the files named in its arguments. The test of the same name
+# replays the seeds in fuzz/corpus/NAME. LIBRARIES default to shardfmt_internal.
 function(speechshard_add_fuzzer name)
     cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;LIBRARIES")
     if(NOT arg_LIBRARIES)

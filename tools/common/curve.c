@@ -23,14 +23,14 @@
 #define BOTTOM     42.0
 #define TICKS      5.0
 #define DOT        2.5
-#define LOG_STEP   1.0 /* decades between lines, at least */
-#define LEVELS_MAX 64  /* numbers so far from 0 that a step is lost in them have no levels */
+#define LOG_STEP   1.0 /* minimum distance of grid lines, in decades */
+#define LEVELS_MAX 64  /* maximum count of grid lines, also if rounding loses a step */
 
 typedef struct frame {
-    double x_first, x_last, y_least, y_greatest; /* y: of the logarithm where the curve is_log */
+    double x_first, x_last, y_least, y_greatest; /* y: logarithms if the curve is_log */
 } frame;
 
-/* A bin on the page; NaN: nothing is drawn. */
+/* Position of a bin's mean, minimum, and maximum. NaN: not drawn. */
 typedef struct point {
     double x, y, least, greatest;
 } point;
@@ -52,8 +52,7 @@ static point point_of(const spsh__curve *c, const spsh__line *l, size_t i)
         return p;
     }
     p.y = height_of(c, l->scale * spsh__series_mean(l->series, i, l->column));
-    p.least = fmin(p.y, height_of(c, l->scale * b->least)); /* fmin of a NaN and a number is the
-                                                               number */
+    p.least = fmin(p.y, height_of(c, l->scale * b->least)); /* fmin(y, NaN) is y */
     p.greatest = fmax(p.y, height_of(c, l->scale * b->greatest));
     return p;
 }
@@ -131,7 +130,7 @@ static void draw_grid(spsh__builder *out, const spsh__curve *c, const frame *f)
 
 /* ---- lines ---- */
 
-/* Along the greatest values, and back along the least. */
+/* Draw the band as an outline: along the maxima, and back along the minima. */
 static void draw_band(spsh__builder *out, const spsh__curve *c, const spsh__line *l, const frame *f)
 {
     bool is_open = false;

@@ -15,7 +15,7 @@ enum { FD_NONE = -1 };
 
 struct spsh__file_out {
     char *path;
-    spsh_file_writer *writer; /* NULL: fd is written */
+    spsh_file_writer *writer; /* NULL: write directly to fd */
     int fd;
 };
 

@@ -1,5 +1,5 @@
-/* hash.c: XXH3 for ids, plans and journals. The packer sees the format's library only through its
- * public headers, so it has its own door to xxHash.
+/* hash.c: XXH3 for ids, plans and journals. The packer uses only the public
+ * headers of shardfmt, which do not export xxHash, so it calls xxHash by itself.
  */
 #include "hash.h"
 
@@ -23,7 +23,7 @@ void spsh__pack_hash128(spsh_bytes data, uint8_t ret_hash[16])
     canonical(XXH3_128bits(data.data, data.size_bytes), ret_hash);
 }
 
-/* A hasher is a state of xxHash. */
+/* A hasher is a state of xxHash under an opaque type. */
 static XXH3_state_t *state_of(spsh__pack_hasher *hasher)
 {
     return (XXH3_state_t *)(void *)hasher;

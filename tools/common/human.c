@@ -76,7 +76,7 @@ const char *spsh__human_format(char dst[SPSH_HUMAN_FORMAT_BYTES], const char *fo
 
 /* ---- text ---- */
 
-/* The character at *at, which moves on by at least one byte; UINT32_MAX: not UTF-8. */
+/* Return the character at *at, and advance *at by at least one byte. UINT32_MAX: not UTF-8. */
 static uint32_t next_character(spsh_bytes text, size_t *at)
 {
     const spsh_bytes rest = {text.data + *at, text.size_bytes - *at};
@@ -99,7 +99,8 @@ static bool is_direction_control(uint32_t c)
            (c >= 0x2066 && c <= 0x2069);
 }
 
-/* What is shown for a character: itself, ' ', '?' or nothing (0), and its columns. */
+/* Return the character to print for c: c itself, ' ', '?', or 0 for none. Sets its width in
+ * columns. */
 static uint32_t shown_character(uint32_t c, size_t *ret_columns)
 {
     *ret_columns = is_direction_control(c) ? 0 : 1;

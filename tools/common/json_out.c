@@ -17,7 +17,7 @@ struct spsh_json {
     json_t *open[DEPTH_MAX]; /* open[0] is owned, the others belong to their parents */
     size_t depth;            /* index of the innermost open container */
     spsh_status failure;     /* the first one */
-    char place[80];          /* the key where it happened */
+    char place[80];          /* the key at which the failure happened */
 };
 
 spsh_json *spsh__json_new(void)

@@ -25,9 +25,9 @@ static void append_escape(spsh__builder *out, uint8_t byte)
     spsh__builder_append(out, text, sizeof(text));
 }
 
-/* Whether one of eight bytes is a quote, a backslash, a control character or no ASCII: the high bit
- * of a byte is set by (byte - 0x20) for controls and by (x - 1) where x, the byte combined with the
- * one looked for, is 0. A borrow can only come from a byte that sets its own bit. */
+/* Whether one of eight bytes is a quote, a backslash, a control character, or not ASCII.
+ * A subtraction sets the high bit of such a byte: byte - 0x20 for controls, (byte ^ c) - 1 for a
+ * character c. A borrow can only come from a byte that sets its own high bit. */
 static bool has_special(uint64_t word)
 {
     const uint64_t ones = UINT64_C(0x0101010101010101);

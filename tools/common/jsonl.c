@@ -155,7 +155,7 @@ static bool skip_utf8(json_cursor *c)
     return true;
 }
 
-/* At the opening quote. */
+/* Take a string. c->at is on its opening quote. */
 static bool take_string(json_cursor *c, spsh__json_value *value)
 {
     const uint8_t *begin = ++c->at;
@@ -246,7 +246,7 @@ static bool take_scalar(json_cursor *c, spsh__json_value *value)
     return take_word(c, value);
 }
 
-/* A key with its colon; at is on the opening quote. */
+/* Take a key and its colon. c->at is on the opening quote. */
 static bool take_key(json_cursor *c, spsh__json_value *key)
 {
     if (c->at == c->end || *c->at != '"')
@@ -335,7 +335,8 @@ typedef struct json_names {
     size_t extras_start;
 } json_names;
 
-/* The name that the key completes, as its index, or count; and those that it leads to. */
+/* Return the index of the name that the key completes, or n->count. *ret_leads: the names that
+ * continue after the key with a dot, one bit each. */
 static size_t match_key(const json_names *n, const spsh__json_value *key, uint32_t *ret_leads)
 {
     size_t found = n->count;
@@ -347,7 +348,7 @@ static size_t match_key(const json_names *n, const spsh__json_value *key, uint32
     for (uint32_t left = n->active; left != 0; left &= left - 1) {
         const size_t i = (size_t)__builtin_ctz(left);
         const char *name = n->names[i] + n->prefix_bytes;
-        /* The first byte settles nearly all of them. */
+        /* Comparing the first byte excludes nearly all names. */
         if (name[0] != (char)first ||
             strncmp(name, (const char *)key->raw.data, key->raw.size_bytes) != 0)
             continue;
@@ -398,7 +399,8 @@ static bool pick_member(json_cursor *c, const json_names *n)
     return true;
 }
 
-/* at is on the opening brace. Recursion ends with the dots of the names. */
+/* Pick members of the object whose opening brace is at c->at. Recursion is limited by the number of
+ * dots in the names. */
 static bool pick_object(json_cursor *c, const json_names *n)
 {
     c->at++;

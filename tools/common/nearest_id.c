@@ -13,8 +13,8 @@
 enum {
     IDS_READ_MAX = 200000,
     PLACES = 64,
-    IDS_A_PLACE = 16, /* adjacent ids are in one block, which is read anyway */
-    POINTS_MAX = 256, /* bytes of an id that are compared */
+    IDS_A_PLACE = 16, /* adjacent ids share a block, so reading them costs little */
+    POINTS_MAX = 256, /* maximum bytes of an id that are compared */
 };
 
 static spsh__points points_of(spsh_bytes text, uint32_t *points)
@@ -25,8 +25,8 @@ static spsh__points points_of(spsh_bytes text, uint32_t *points)
     return (spsh__points){points, count};
 }
 
-/* True if the id is nearer to the typed one than *best: it is a path that ends in the typed id, or
- * it differs in fewer characters. */
+/* True if the id is nearer to the typed one than the best so far: it is a path that ends in the
+ * typed id, or it differs from it in fewer than *best characters. */
 static bool is_nearer(spsh_bytes id, spsh_bytes typed, size_t *best)
 {
     uint32_t points[2][POINTS_MAX];
@@ -46,7 +46,7 @@ static bool is_nearer(spsh_bytes id, spsh_bytes typed, size_t *best)
     return true;
 }
 
-/* Look up the typed id behind each folder of another id. */
+/* Look up the typed id below each folder of another id. */
 static bool find_in_folders(spsh_reader *reader, spsh_bytes other, const char *typed,
                             spsh__builder *id)
 {
@@ -65,7 +65,8 @@ static bool find_in_folders(spsh_reader *reader, spsh_bytes other, const char *t
     return false;
 }
 
-/* The strings of a reader last until its next call, so that looking up needs another reader. */
+/* Look up the typed id below the folders of some ids. A reader's strings last until its next call,
+ * so the lookups need a second reader. */
 static bool find_by_folders(const spsh_dataset *dataset, spsh_reader *reader, const char *typed,
                             spsh__builder *id)
 {

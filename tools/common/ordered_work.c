@@ -44,7 +44,7 @@ static bool may_take(const spsh__ordered_work *w)
                                        w->cost + cost_of(w, w->taken) <= w->options.cost_max);
 }
 
-/* The next job's slot; NULL: there is nothing more to do. Under the mutex. */
+/* Return the slot of the next job, or NULL if no job is left. Call with the mutex locked. */
 static slot *take(spsh__ordered_work *w)
 {
     while (!w->stopping && w->taken < w->options.job_count && !may_take(w))
@@ -89,7 +89,7 @@ static spsh_status start_threads(spsh__ordered_work *w, spsh_error *err)
         w->thread_count += failed == 0;
     }
     if (w->thread_count > 0)
-        return SPSH_OK; /* fewer are slower, not wrong */
+        return SPSH_OK; /* fewer threads are only slower */
     return SPSH_FAIL_OS(err, SPSH_E_NO_MEMORY, failed, "cannot start a thread");
 }
 

@@ -8,11 +8,11 @@
 #include "file_names.h"
 #include "human.h"
 
-#define ROWS_SHOWN  30U   /* visible rows of a table; a click shows more, */
+#define ROWS_SHOWN  30U   /* visible rows of a long table */
 #define TEXT_BYTES  1024  /* bytes of a label or a warning */
-#define ROWS_FOLDED 2000U /* and the rest in another file */
+#define ROWS_FOLDED 2000U /* rows that a click unfolds; further rows are only counted */
 
-/* A line a string: C promises no more than 4095 characters of one. */
+/* One string per line, because C guarantees only 4095 characters per string literal. */
 /* clang-format off */
 static const char *const style[] = {
     ":root{color-scheme:light dark;\n",
@@ -99,8 +99,9 @@ static const char *const style[] = {
     "@media (max-width:600px){main{padding:20px 12px 40px}section{padding:14px 12px}}\n",
 };
 
-/* A page's place and date are not in its bytes: the same input makes the same page. The policy lets
- * no other script run, so a change here needs another hash: base64 of the SHA-256 of all lines. */
+/* The script shows the page's path and date, which are not in its bytes, so that the same input
+ * gives the same page. The policy allows only this script, by the base64 SHA-256 of all its lines:
+ * after a change here, update the hash. */
 static const char *const script[] = {
     "var parts=location.pathname.split('/').map(function(part){\n",
     "try{return decodeURIComponent(part)}catch(e){return part}});\n",

@@ -49,8 +49,8 @@ struct spsh__row_reader {
     size_t field_count, field_capacity;
     uint8_t *scratch;
     size_t scratch_used, scratch_capacity;
-    size_t next;         /* set by a row function: where the following row begins */
-    uint64_t line_count; /* and how many LFs this one held */
+    size_t next;         /* set by a row function: offset of the next row */
+    uint64_t line_count; /* set by a row function: number of LFs in this row */
     const char *problem;
 };
 
@@ -166,12 +166,12 @@ static row_result row_kaldi(spsh__row_reader *r)
     return add_field(r, r->data + key_end, end - key_end);
 }
 
-/* The content of a quoted field without its doubled quotes, given its bytes between the quotes. */
+/* Return the content of a quoted field: its bytes between the quotes, with doubled quotes undone. */
 static row_result add_unescaped(spsh__row_reader *r, size_t at, size_t end)
 {
     if (r->scratch_capacity < r->capacity) {
-        /* Before the row's first copy or with none made: a row is at most the window, and the
-         * window does not grow while a row is parsed. */
+        /* This moves no copy of the current row: a row fits into the window, and the window does
+         * not grow while a row is parsed. */
         uint8_t *scratch = realloc(r->scratch, r->capacity);
         if (scratch == NULL)
             return ROW_NO_MEMORY;
@@ -200,7 +200,8 @@ static void count_lines(spsh__row_reader *r, size_t at, size_t end)
     }
 }
 
-/* A quoted field whose first quote is at *pos; *pos ends on the delimiter, the LF or the end. */
+/* Take a quoted field whose first quote is at *pos. Afterwards *pos is at the delimiter, the LF, or
+ * the end. */
 static row_result rfc_quoted(spsh__row_reader *r, size_t *pos)
 {
     const size_t begin = *pos + 1;
@@ -473,11 +474,11 @@ spsh__text_input spsh__text_input_memory(const spsh__text_memory *memory, const 
     union {
         const spsh__text_memory *in;
         void *out;
-    } user = {.in = memory}; /* read_memory takes it back as const */
+    } user = {.in = memory}; /* read_memory casts it back to const */
     return (spsh__text_input){read_memory, user.out, name, 0};
 }
 
-/* The first SAMPLE_BYTES of the text that user is. */
+/* Read a text input (user) as if it ended after SAMPLE_BYTES. */
 static spsh_status read_sample(void *user, uint64_t offset_bytes, void *buffer, size_t size_bytes,
                                size_t *ret_size_bytes, spsh_error *err)
 {
@@ -534,7 +535,7 @@ static bool same_fields(const spsh__row *a, const spsh__row *b)
     return true;
 }
 
-/* Read both to their ends, side by side while they agree. */
+/* Read both samples to their ends, and compare their rows until the first difference. */
 static spsh_status sample_compare(sample_reading *raw, sample_reading *rfc, uint64_t *ret_line,
                                   spsh_error *err)
 {

@@ -34,7 +34,7 @@ static void join(spsh__bin *a, const spsh__bin *b)
     a->weight += b->weight;
 }
 
-/* Bunch b > a onto a. */
+/* Merge bin b into bin a, for b > a. */
 static void join_all(spsh__series *s, size_t a, size_t b)
 {
     s->x_sum[a] += s->x_sum[b];

@@ -21,8 +21,8 @@ static void insert(spsh__stored *stored, size_t number)
     stored->slots[slot] = (uint32_t)number + 1;
 }
 
-/* Twice as many slots as entries at least; entries go back in their order, so that find keeps it.
- */
+/* Keep at least twice as many slots as entries. Reinsert the entries in insertion order, because
+ * find returns them in that order. */
 static spsh_status grow(spsh__stored *stored, spsh_error *err)
 {
     size_t capacity = stored->capacity == 0 ? 256 : 2 * stored->capacity;

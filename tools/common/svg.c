@@ -179,7 +179,8 @@ static void draw_x(spsh__builder *out, const spsh__svg_histogram *h)
     }
 }
 
-/* Bars of one kind: as wide as a step, or the left (0) or right (1) half of it. */
+/* Draw the bars of values (kind 0) or others (kind 1). With two series, values get the left half of
+ * each step, and others the right half. */
 static void draw_bars(spsh__builder *out, const spsh__svg_histogram *h, double top, unsigned kind)
 {
     const uint64_t *values = kind == 0 ? h->values : h->others;
@@ -190,7 +191,7 @@ static void draw_bars(spsh__builder *out, const spsh__svg_histogram *h, double t
         const double from = h->first + (double)i * h->step;
         if (values[i] == 0)
             continue;
-        height = height < 1 ? 1 : height; /* one among a million is still to be seen */
+        height = height < 1 ? 1 : height; /* even one among a million must be visible */
         spsh__html_format(out,
                           "<rect class=\"c%u\" x=\"%.2f\" y=\"%.2f\" width=\"%.2f\" "
                           "height=\"%.2f\"><title>",

@@ -6,7 +6,7 @@
 #include "file_names.h"
 
 /* clang-format off */
-/* Programs that know no variables keep the colour before. */
+/* A viewer without CSS variables uses the plain color before each var(). */
 static const char *const file_style[] = {
     "svg{--bg:#fff;--ink:#1c2733;--soft:#5b6875;--line:#dfe4ea;\n",
     "--c0:#2f6fb4;--c1:#e08a2e;--c2:#3c9a6b;--c3:#8a63b8;--c4:#cc4f55;background:var(--bg)}\n",

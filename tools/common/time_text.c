@@ -32,8 +32,8 @@ static bool parse_exponent(spsh_bytes text, size_t at, int *ret_exponent)
     return digits > 0;
 }
 
-/* Digits as an integer and the power of ten it stands for. Digits beyond the nineteenth are below a
- * nanosecond of any time that fits, or the number is too large: either way they only count. */
+/* Parse digits as an integer and a power of ten. Digits after the nineteenth only change the power:
+ * they are below a nanosecond of any time that fits, or the number is too large anyway. */
 static bool parse_decimal(spsh_bytes text, uint64_t *ret_mantissa, int *ret_power)
 {
     uint64_t mantissa = 0;

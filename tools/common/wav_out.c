@@ -130,8 +130,8 @@ static spsh_status read_chunk(const spsh__wav *wav, const source *s, chunk *pcm,
                                 err);
 }
 
-/* Values to file bytes; integers of 32 bits are left-justified, so 24 bits are the upper three
- * bytes. */
+/* Convert values to file bytes. 32-bit integers are left-justified, so 24-bit samples are their
+ * upper three bytes. */
 static size_t encode(const spsh__wav *wav, const chunk *pcm, size_t values, uint8_t *bytes)
 {
     uint8_t *at = bytes;
