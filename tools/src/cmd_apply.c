@@ -1,4 +1,4 @@
-/* cmd_apply.c: `speechshard apply`: a plan of `dedupe` comes into force. */
+/* cmd_apply.c: `speechshard apply`: put a plan of `dedupe` into force. */
 
 #include "cli/cli.h"
 #include "commands.h"

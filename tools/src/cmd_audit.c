@@ -1,4 +1,4 @@
-/* cmd_audit.c: `speechshard audit`: what of the test sets was trained on. */
+/* cmd_audit.c: `speechshard audit`: find utterances of test sets that are in training sets. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +22,7 @@ typedef struct audit_command {
     bool speed_grid, estimate, json;
     uint64_t memory_bytes, jobs;
     spsh_dedup_sources *sources;
-    spsh__builder line; /* what matters of it, for the report */
+    spsh__builder line; /* command line for the report, see build_line */
     spsh__builder work; /* REPORT.work */
     spsh_progress progress;
 } audit_command;
@@ -121,7 +121,8 @@ static void append_option(spsh__builder *line, const char *name, const spsh_cli_
     }
 }
 
-/* The command without what leaves the result as it is; operands in one order. */
+/* Build the command line for the report: without options that do not affect the result, and with
+ * sorted datasets. */
 static const char *build_line(audit_command *c)
 {
     static const char *const profiles[] = {"default", "cjk", "marks"};
@@ -171,7 +172,7 @@ static void on_space(void *user, uint64_t temporary_bytes)
                           c->work_path);
 }
 
-/* summary.json is all that --json prints. */
+/* With --json, print only summary.json. */
 static int print_summary(const audit_command *c)
 {
     spsh_error err = SPSH_ERROR_INIT;

@@ -77,7 +77,7 @@ static int probe(const spsh__datasets *datasets, const spsh_loader_options *opti
     return rc == SPSH_OK || rc == SPSH_E_END ? SPSH_EXIT_DONE : spsh__cli_fail(NULL, &err);
 }
 
-/* Before a part that reads, when asked to. */
+/* Drop the page cache before a part that reads, if the user requested a cold cache. */
 static int drop(const request *r, spsh__bench_result *result)
 {
     double resident = 0;
@@ -157,7 +157,7 @@ static int measure(const request *r, const spsh__datasets *datasets,
     return rc;
 }
 
-/* With what the command line says. */
+/* Run all measurements with the options of the command line. */
 static int bench(const request *r, const spsh_cli_args *args, const spsh_plan_options *plan)
 {
     spsh_error err = SPSH_ERROR_INIT;

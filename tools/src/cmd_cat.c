@@ -1,5 +1,5 @@
-/* cmd_cat.c: `speechshard cat`: one utterance as a WAV file, as it is or as training hears it; its
- * recording as it is stored; a picture of it. */
+/* cmd_cat.c: `speechshard cat`: write one utterance as a WAV file, unchanged or augmented as in
+ * training, or its recording as stored, or a picture of it. */
 #include <inttypes.h>
 #include <string.h>
 #include <unistd.h>
@@ -24,7 +24,7 @@ typedef struct request {
     spsh__hear_request hear;
 } request;
 
-/* The stored bytes hold the whole recording: say so where the utterance is less. */
+/* The stored bytes are the whole recording. Print a note if the utterance is only a part of it. */
 static spsh_status note_part(const request *r, spsh_reader *reader, uint64_t position,
                              const spsh_row *row, spsh_error *err)
 {
@@ -73,7 +73,7 @@ static spsh_status write_output(const request *r, const spsh__cat_subject *c, sp
     return rc;
 }
 
-/* The members of `ls --json`, and the files that were written. */
+/* Print the members of `ls --json`, and the names of the files that were written. */
 static spsh_status print_json(const request *r, const spsh__cat_subject *c, spsh_error *err)
 {
     spsh__utterance_place place = {c->dataset, c->reader, NULL, c->position, c->row};
@@ -101,7 +101,7 @@ static int cat(const request *r, const spsh_dataset *dataset)
     spsh_status rc = spsh_reader_open(dataset, &c.reader, &err);
     if (rc == SPSH_OK) {
         rc = spsh_reader_find(c.reader, spsh__bytes_of(r->id), &c.position, &err);
-        /* With an errno it is a shard that is not there. */
+        /* NOT_FOUND with an errno means a missing shard, not a missing id. */
         if (rc == SPSH_E_NOT_FOUND && err.os_errno == 0) {
             const int status = spsh__utterance_missing(dataset, c.reader, r->id);
             spsh_reader_close(c.reader);

@@ -1,4 +1,4 @@
-/* cmd_dedupe.c: `speechshard dedupe`: finds copies and writes a plan; changes nothing. */
+/* cmd_dedupe.c: `speechshard dedupe`: find copies and write a plan. Changes no dataset. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,14 +19,14 @@ typedef struct dedupe_command {
     uint64_t memory_bytes, jobs;
     bool exact_only, speed_grid, confirm, estimate, json;
     spsh_dedup_sources *sources;
-    spsh__builder command;   /* as it was typed */
+    spsh__builder command;   /* command line as typed */
     spsh__builder work;      /* the default path */
     spsh__builder preferred; /* const char * each, from malloc */
-    char *temporary;         /* a directory of this run alone, or NULL */
+    char *temporary;         /* directory that only this run uses, or NULL */
     spsh_progress progress;
 } dedupe_command;
 
-/* ---- what the run tells meanwhile ---- */
+/* ---- callbacks during the run ---- */
 
 static int on_progress(void *user, const char *stage, uint64_t done, uint64_t total)
 {
@@ -45,7 +45,7 @@ static void on_space(void *user, uint64_t temporary_bytes)
 
 /* ---- arguments ---- */
 
-/* Paths without links and dots, so that a plan finds its datasets from anywhere. */
+/* Resolve links and dots, so that a plan finds its datasets from any working directory. */
 static char *real_path(const char *path)
 {
     char *real = realpath(path, NULL);
@@ -118,7 +118,7 @@ static int take_prefer(dedupe_command *c)
     return SPSH_EXIT_DONE;
 }
 
-/* A directory that is of no use afterwards. */
+/* Create a work directory that is removed after the run. */
 static int make_temporary(dedupe_command *c)
 {
     spsh__builder_append_text(&c->work, "/speechshard-XXXXXX");

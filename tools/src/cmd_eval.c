@@ -1,4 +1,4 @@
-/* cmd_eval.c: `speechshard eval`: how often a trained model is wrong. */
+/* cmd_eval.c: `speechshard eval`: measure the error rates of a trained model. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -65,10 +65,10 @@ static int put_json(const eval_command *c, const char *dataset, const spsh_evalu
     return spsh__cli_json(json);
 }
 
-/* "12.34 %"; a dash if nothing could be wrong. */
+/* Format as "12.34 %". A dash if the count of possible errors is 0. */
 #define SHOW_RATE(value_) (isfinite(value_) ? SPSH_SHOW("%.2f %%", 100 * (value_)) : "-")
 
-/* The rates of one dataset; name: NULL: there is no other. */
+/* Print the rates of one dataset. name NULL: it is the only dataset. */
 static void print_rates(const char *name, const spsh_evaluation *e)
 {
     if (name != NULL)

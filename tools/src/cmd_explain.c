@@ -1,4 +1,4 @@
-/* cmd_explain.c: `speechshard explain`: why two utterances are copies, or are not. */
+/* cmd_explain.c: `speechshard explain`: show why two utterances are copies, or why they are not. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -287,7 +287,7 @@ static int print_explanation(const request *r, const spsh_explanation *e)
     return SPSH_EXIT_DONE;
 }
 
-/* The same utterance twice is a slip of the command line. */
+/* True if both utterances are the same, which is a mistake in the command line. */
 static bool is_repeated(const request *r)
 {
     struct stat a, b;

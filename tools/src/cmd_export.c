@@ -1,4 +1,4 @@
-/* cmd_export.c: `speechshard export`: a dataset in a form that other programs read. */
+/* cmd_export.c: `speechshard export`: write a dataset in a form that other programs read. */
 #include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -36,13 +36,13 @@ typedef struct run_state {
     spsh__export *target;
     spsh__selection *selection;
     spsh_reader *audio_reader;
-    spsh_reader *text_reader; /* its strings must outlast calls on the other */
+    spsh_reader *text_reader; /* separate: calls on audio_reader keep its strings valid */
     uint64_t exported, skipped, failed, bytes;
 } run_state;
 
 /* ---- the output directory ---- */
 
-/* 1 empty, 0 not, -1 cannot be read. */
+/* Return 1 if the directory is empty, 0 if not, -1 if it cannot be read. */
 static int is_empty_directory(const char *path)
 {
     int empty = 1;
@@ -162,7 +162,7 @@ static int run(const request *r, const spsh_dataset *dataset)
     spsh_status status;
     s.form = r->kind == KIND_WEBDATASET ? &spsh__export_webdataset : &spsh__export_tree;
     int rc = spsh__selection_open("export", dataset, &r->filter, &s.selection);
-    spsh__cli_watch_signals(); /* before the first file, which only this process removes */
+    spsh__cli_watch_signals(); /* before the first file: only this process removes it */
     if (rc == SPSH_EXIT_DONE)
         rc = prepare_output(r->output);
     if (rc != SPSH_EXIT_DONE)

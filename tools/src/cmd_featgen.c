@@ -1,4 +1,4 @@
-/* cmd_featgen.c: `speechshard featgen`: a dataset of features, or statistics of them. */
+/* cmd_featgen.c: `speechshard featgen`: compute a dataset of features, or their statistics. */
 
 #include "cli/cli.h"
 #include "cli/part.h"
@@ -32,7 +32,7 @@ static void on_left_out(void *user, const char *why)
     spsh__cli_message("skipped: %s", why);
 }
 
-/* Where the result is. */
+/* Return the path of the result. */
 static const char *target(const featgen_command *c)
 {
     return c->stats ? c->run.source : c->run.output;
@@ -183,7 +183,7 @@ typedef struct featgen_arguments {
     bool estimate;
 } featgen_arguments;
 
-/* Powers as they are leave the range of halves, logarithms never. */
+/* Choose the default type: plain powers can exceed the range of float16, logarithms cannot. */
 static spsh_feature_dtype choose_dtype(const featgen_command *c, int dtype)
 {
     const bool is_wide = c->run.features.log == SPSH_LOG_NONE &&
@@ -196,7 +196,7 @@ static spsh_feature_dtype choose_dtype(const featgen_command *c, int dtype)
     return dtype == 1 ? SPSH_FLOAT32 : SPSH_FLOAT16;
 }
 
-/* Options that depend on each other; SPSH_CLI_RUN when they agree. */
+/* Check options that depend on each other. Returns SPSH_CLI_RUN if they are consistent. */
 static int settle(featgen_command *c, const featgen_arguments *a)
 {
     spsh_error err = SPSH_ERROR_INIT;

@@ -1,4 +1,4 @@
-/* cmd_fingerprint.c: `speechshard fingerprint`: makes the segments that a dataset lacks. */
+/* cmd_fingerprint.c: `speechshard fingerprint`: compute the segments that a dataset lacks. */
 
 #include "cli/cli.h"
 #include "cli/part.h"

@@ -45,14 +45,14 @@ typedef struct summary {
     uint64_t samples;
     double seconds;
     uint64_t codec_utterances[CODECS];
-    uint64_t *language_utterances; /* by number; the last one: absent */
+    uint64_t *language_utterances; /* by number; the last one counts missing languages */
     uint64_t language_count;
     uint64_t text_utterances;
     uint64_t recordings;
     uint64_t skipped;
     char **leftovers; /* file names, relative to the dataset */
     size_t leftover_count;
-    uint64_t undecodable; /* records that pack has marked so */
+    uint64_t undecodable; /* records that pack has marked undecodable */
 } summary;
 
 /* ---- counting ---- */
@@ -62,7 +62,7 @@ static bool share_matches(const share *item, spsh_bytes name, uint32_t rate_hz)
     return item->rate_hz == rate_hz && spsh__bytes_equal(item->name, name);
 }
 
-/* From the last one backwards: groups are sorted by domain. */
+/* Add a group to its share. Searches backwards, because groups are sorted by domain. */
 static bool shares_add(shares *all, spsh_bytes name, uint32_t rate_hz,
                        const spsh_dataset_group *group)
 {
@@ -357,7 +357,7 @@ static int print_shares(const summary *s, const char *title, const shares *all)
     return spsh__table_finish(table) && good ? SPSH_EXIT_DONE : spsh__cli_fail_memory();
 }
 
-/* Which features, for a dataset of them. */
+/* Print the feature options of a dataset of features. */
 static int print_features(const summary *s)
 {
     spsh_features_description d = SPSH_FEATURES_DESCRIPTION_INIT;

@@ -11,7 +11,7 @@
 
 #define LAYOUTS_MAX ((size_t)64)
 
-/* The progress line follows the phases. */
+/* The progress line shows the phases of spsh_pack. */
 typedef struct pack_view {
     spsh_progress line;
     const char *phase;
@@ -25,7 +25,7 @@ static void on_counts(void *user, uint64_t utterances, uint64_t rejected_rows)
     view->rejected_rows = rejected_rows;
 }
 
-/* A line for each phase of spsh_pack. */
+/* Begin a new progress line for a phase of spsh_pack. */
 static void begin_phase(pack_view *view, const char *phase, uint64_t total)
 {
     static const struct {
@@ -67,7 +67,7 @@ static int on_progress(void *user, const char *phase, uint64_t done, uint64_t to
     return *spsh__cli_interrupted();
 }
 
-/* "5%", "0.5 %", "5": percent, as millionths. */
+/* Parse a percentage such as "5%", "0.5 %", or "5" as millionths. */
 static bool parse_percent(const char *text, uint64_t *ret_ppm)
 {
     double percent = 0;
@@ -115,7 +115,7 @@ static bool is_layout(const char *name)
     return false;
 }
 
-/* Options that depend on each other; SPSH_CLI_RUN when they agree. */
+/* Check options that depend on each other. Returns SPSH_CLI_RUN if they are consistent. */
 static int settle(const pack_arguments *a, spsh_pack_options *options)
 {
     if (a->output == NULL)

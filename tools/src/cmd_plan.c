@@ -14,9 +14,9 @@
 
 enum { LOOKED_AT_MAX = 1 << 20, WORDS_MAX = 128 };
 
-/* ---- going through an epoch ---- */
+/* ---- reading an epoch ---- */
 
-/* Duration to values of one channel; the durations of a batch's items are rounded up each. */
+/* Convert a duration to values of one channel, rounded up: a batch rounds up each item. */
 static uint64_t values_of(uint64_t microseconds, uint32_t rate_hz)
 {
     return (uint64_t)((double)microseconds * rate_hz / 1e6) + 1;
@@ -52,7 +52,7 @@ static void free_summary(spsh__plan_summary *s)
     spsh_plan_close(s->plan);
 }
 
-/* Label, words, datasets and epoch of s are set. */
+/* Fill in the summary s, whose label, words, datasets, and epoch are set. */
 static int summarize(spsh__plan_summary *s, bool whole)
 {
     spsh__plan_request request;
@@ -104,8 +104,8 @@ static int print_json(const spsh__plan_summary *summaries, size_t count, bool co
 
 /* ---- --compare ---- */
 
-/* Cuts text at blanks into argv, whose first word is the command's name; quotes keep blanks, as in
- * a shell. Returns the number of words, or 0 when there are too many or a quote is not closed. */
+/* Split text at blanks into argv, whose first word is the name of the command. Quotes keep blanks,
+ * as in a shell. Returns the number of words; 0 if there are too many or a quote is not closed. */
 static int cut_words(char *text, char *argv[WORDS_MAX])
 {
     static char name[] = "plan";
@@ -167,7 +167,7 @@ typedef struct request {
     spsh__show_request augment; /* id NULL: the plan is shown */
 } request;
 
-/* True if one --compare is empty: it asks for the baseline at this place. */
+/* True if one --compare is empty: the baseline then has its row at that position. */
 static bool has_baseline(const spsh_cli_texts *compare)
 {
     size_t i = 0;
@@ -203,7 +203,7 @@ static int compare(const request *r, const spsh__datasets *datasets)
         rc = summarize(&summaries[i], r->whole);
         if (rc != SPSH_EXIT_DONE && i > 0) {
             spsh__cli_error("that was --compare '%s'", summaries[i].label);
-        } else if (rc != SPSH_EXIT_DONE) { /* the others may be what mends it */
+        } else if (rc != SPSH_EXIT_DONE) { /* the other settings may be valid */
             spsh__cli_error("that was the baseline, which has no row");
             first = 1;
             rc = SPSH_EXIT_DONE;

@@ -26,7 +26,7 @@
 enum { PATH_BYTES = 4400, DAMAGED_MAX = 1 << 20 };
 
 typedef struct shard_state {
-    spsh_shard_seal seal; /* as sealed, when known; afterwards of the output */
+    spsh_shard_seal seal; /* seal of the original, if known; later the seal of the output */
     bool known;           /* the manifest describes the original */
     bool damaged;
 } shard_state;
@@ -37,16 +37,16 @@ typedef struct job {
     spsh_json *object;
     spsh_progress progress;
     bool print_failed;
-    spsh_repair_manifest *manifest; /* NULL: none can be read */
+    spsh_repair_manifest *manifest; /* NULL: no manifest is readable */
     uint8_t dataset_id[16];
     shard_state *shards;
     uint64_t shard_count;
     bool index_damaged, manifest_damaged;
-    bool other_damage; /* overlays and derived files, which do not come back in place */
+    bool other_damage; /* overlays and derived files, which --in-place cannot restore */
     uint64_t damage_count, lost_records, lost_utterances, lost_edits, repaired;
 } job;
 
-/* false, and reported: the path is too long. */
+/* Join directory and name. Reports a path that is too long, and returns false. */
 static bool join(char dst[PATH_BYTES], const char *directory, const char *name)
 {
     const int length = snprintf(dst, PATH_BYTES, "%s/%s", directory, name);
@@ -56,12 +56,12 @@ static bool join(char dst[PATH_BYTES], const char *directory, const char *name)
     return false;
 }
 
-/* A shard's names: in its folder, in the dataset ("shards/..."), and its path. */
+/* Names of a shard: in its folder, in the dataset ("shards/..."), and its path. */
 typedef struct shard_names {
     char base[32], name[48], path[PATH_BYTES];
 } shard_names;
 
-/* false, and reported: the path is too long. */
+/* Make the names. Reports a path that is too long, and returns false. */
 static bool name_shard(const job *j, uint64_t n, shard_names *ret_names)
 {
     spsh_shard_file_name(j->shards[n].seal.unit, j->shards[n].seal.number, ret_names->base);
@@ -69,7 +69,7 @@ static bool name_shard(const job *j, uint64_t n, shard_names *ret_names)
     return join(ret_names->path, j->path, ret_names->name);
 }
 
-/* ---- what is damaged ---- */
+/* ---- finding the damage ---- */
 
 static int report(job *j, const char *type, const spsh_damage *damage)
 {
@@ -113,7 +113,7 @@ static int on_lost_edit(void *user, const spsh_damage *damage)
     return report(j, "lost", damage);
 }
 
-/* Damage of the output, which no other callback has reported. */
+/* Report damage of the output, because no other callback does. */
 static int on_output_damage(void *user, const spsh_damage *damage)
 {
     return report((job *)user, "damage", damage);
@@ -128,7 +128,7 @@ static int on_progress(void *user, const char *phase, uint64_t done_bytes, uint6
     return 0;
 }
 
-/* ---- which shards there are ---- */
+/* ---- finding the shards ---- */
 
 static int compare_shards(const void *a, const void *b)
 {
@@ -330,7 +330,7 @@ static void count_result(job *j, const spsh_repair_result *result)
                           result->utterances_lost);
 }
 
-/* A link costs nothing, and sealed files never change; another file system needs a copy. */
+/* Link the file, because sealed files never change. Copy it if it is on another file system. */
 static int take_shard(job *j, uint64_t n, const char *directory)
 {
     shard_names names;
@@ -341,7 +341,7 @@ static int take_shard(job *j, uint64_t n, const char *directory)
     return link(names.path, to) == 0 ? SPSH_EXIT_DONE : repair_one(j, n, directory, NULL, &result);
 }
 
-/* Shards [begin, end) of one unit. */
+/* Repair shards begin to end - 1, which are all of one unit. */
 static int repair_unit(job *j, uint64_t begin, uint64_t end, const char *directory)
 {
     spsh_repair_unit *unit = NULL;
@@ -368,7 +368,8 @@ static int repair_unit(job *j, uint64_t begin, uint64_t end, const char *directo
     return status;
 }
 
-/* As packed; every copy is compared in full, so a guess costs nothing but duplicates' marks. */
+/* Return the --dedupe option of pack. Without a manifest, guess: copies are compared in full, so a
+ * wrong guess only affects which duplicates are marked. */
 static spsh_dedupe dedupe_of(const job *j)
 {
     spsh_dedupe dedupe = SPSH_DEDUPE_BYTES;
@@ -439,7 +440,8 @@ static int check_output(job *j, const char *path, bool is_dataset)
     return rc == SPSH_OK ? SPSH_EXIT_DONE : spsh__cli_fail("the repaired file", &err);
 }
 
-/* Only manifests have the options of pack and the number of rejects. None can be read. */
+/* Report the options of pack and the number of rejects as lost: only manifests have them, and no
+ * manifest is readable. */
 static int lose_pack_options(job *j)
 {
     const spsh_damage damage = {.file = "manifest.spsh",
@@ -505,8 +507,8 @@ static bool aside_path(char dst[PATH_BYTES], const char *path)
     return length > 0 && length < PATH_BYTES;
 }
 
-/* FILE becomes FILE.damaged, and the rebuilt one takes its place. A link keeps FILE there at each
- * moment. Without links a kill may leave only FILE.damaged: see take_back. */
+/* Rename FILE to FILE.damaged and put the rebuilt file in its place. A hard link keeps FILE present
+ * at every moment. Without hard links, a kill may leave only FILE.damaged: see take_back. */
 static int replace(const char *rebuilt, const char *path)
 {
     char aside[PATH_BYTES];
@@ -521,7 +523,7 @@ static int replace(const char *rebuilt, const char *path)
     return SPSH_EXIT_DONE;
 }
 
-/* A kill came between the two steps of replace: the damaged file is what there is to repair. */
+/* Undo the first step of replace if a kill prevented the second: repair needs the damaged file. */
 static void take_back(const char *path)
 {
     char aside[PATH_BYTES];
@@ -572,7 +574,7 @@ static int rebuild_index(job *j)
     return status;
 }
 
-/* The lock is held. */
+/* Rebuild the damaged files. The caller holds the dataset's lock. */
 static int repair_files(job *j)
 {
     char directory[PATH_BYTES];

@@ -1,4 +1,4 @@
-/* cmd_report.c: `speechshard report`: the page of a training run, and what the run cost. */
+/* cmd_report.c: `speechshard report`: write the page of a training run, and print its cost. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -29,7 +29,8 @@ static void put_evaluation(spsh_json *json, const char *key, const spsh__run_his
     spsh__json_end(json);
 }
 
-/* The newest of each set; the best of the first one, by which the best checkpoint is chosen. */
+/* Add the newest evaluation of each set, and the best one of the first set, which selects the best
+ * checkpoint. */
 static void put_evaluations(spsh_json *json, const spsh__run_history *h)
 {
     const spsh__run_evaluation *best = spsh__run_best(h);
@@ -123,7 +124,7 @@ static int print_cost(const char *run, const spsh__run_rates *rates)
     return SPSH_EXIT_FAILED;
 }
 
-/* Parse a rate such as "on-demand=32.77". false: invalid. */
+/* Parse a rate such as "on-demand=32.77". Returns false if it is invalid. */
 static bool read_rate(const char *text, spsh__run_rates *rates)
 {
     const char *number = strchr(text, '=');

@@ -1,4 +1,4 @@
-/* cmd_revert.c: `speechshard revert`: a plan of `dedupe` is no longer in force. */
+/* cmd_revert.c: `speechshard revert`: undo `apply` for a plan of `dedupe`. */
 
 #include "cli/cli.h"
 #include "commands.h"

@@ -1,10 +1,11 @@
-/* cmd_train.c: `speechshard train`: a recogniser from packed speech, or the vocabulary for one.
+/* cmd_train.c: `speechshard train`: train a recognizer on packed speech, or make its vocabulary.
  *
- * SIGTERM, SIGINT and SIGUSR1 only set a flag: the run finishes its step, saves, and the command
- * exits 75, which says to whatever started it that it wants to be started again. The same signal
- * once more ends it at once, without a save; another one does not, as schedulers tell of a job's
- * end and of a preemption, or of one thing in two ways, by different ones. Where another process of
- * the run does not answer it exits 70, which says the same.
+ * SIGTERM, SIGINT, and SIGUSR1 only set a flag: the run finishes its step and saves, and the
+ * command exits with 75, which asks its launcher to start it again. If the same signal comes a
+ * second time, the command ends at once without saving. A different second signal does not end it,
+ * because schedulers may announce one event, or a preemption and the job's end, by two signals. If
+ * another process of the run does not answer, the command exits with 70, which also asks for a
+ * restart.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -45,7 +46,7 @@ static volatile int stop;
 
 static void on_signal(int number)
 {
-    static volatile int seen; /* a bit for each number; the three wait for each other */
+    static volatile int seen; /* one bit per signal; the handler blocks all three signals */
     if ((seen & 1 << number) != 0)
         _exit(EXIT_STOPPED);
     seen |= 1 << number;
@@ -63,7 +64,7 @@ static void watch_signals(void)
         (void)sigaction(numbers[i], &action, NULL);
 }
 
-/* A live line on a terminal; in a log, a line a minute. */
+/* Update the progress line on a terminal. In a log, print one line per minute. */
 static void on_progress(void *user, uint64_t step, const char *line)
 {
     train_command *c = (train_command *)user;
@@ -138,7 +139,8 @@ static void on_end(void *user, const char *stopped)
     else if (stopped != NULL)
         spsh__cli_message("%s; the same command with --resume auto continues", stopped);
     if (spsh__run_page_write(c->run, NULL, NULL, spsh_io_default(), &err) != SPSH_OK)
-        spsh__cli_error("%s", err.message); /* the run is worth more than its page */
+        spsh__cli_error("%s",
+                        err.message); /* a page that cannot be written must not fail the run */
 }
 
 static int train(train_command *c)
@@ -184,7 +186,7 @@ static int train(train_command *c)
 
 /* ---- arguments ---- */
 
-/* The configuration is the operand without '='; the others change it. */
+/* The operand without '=' is the configuration file. The other operands override its keys. */
 static int sort_operands(train_command *c, const spsh_cli_args *args)
 {
     size_t count = 0;

@@ -29,7 +29,7 @@ enum { WAITING_MAX = 128, WAITING_SAMPLES_MAX = 20 << 20 /* 40 MiB */, STDIN_PIE
 
 #define INPUT_BYTES_MAX ((size_t)1 << 31)
 
-/* An utterance that waits; its memory is used again and again. */
+/* An utterance in the queue. Its memory is reused for later utterances. */
 typedef struct waiting {
     spsh__builder id;
     int16_t *pcm;
@@ -85,8 +85,8 @@ static spsh_status print_text(const transcribe_command *c, const waiting *w, con
     return rc;
 }
 
-/* Where the first part of an utterance ends: at the middle of the quietest tenth of a second that
- * there is between PART_SECONDS_MIN and PART_SECONDS_MAX. */
+/* Return the end of the first part of an utterance: the middle of the quietest tenth of a second
+ * between PART_SECONDS_MIN and PART_SECONDS_MAX. */
 static uint64_t part_end(const int16_t *pcm, uint64_t samples, uint32_t sample_rate_hz)
 {
     const uint64_t window = sample_rate_hz / QUIET_A_SECOND + 1;
@@ -124,7 +124,8 @@ static bool add_parts(transcribe_command *c, const waiting *w)
     return true;
 }
 
-/* The texts of an utterance's parts, from *number on, in one, for the caller to free. */
+/* Join the transcripts of an utterance's parts, and advance *number from the first part past the
+ * last. The caller frees the result. */
 static char *join_texts(const waiting *w, const spsh_speech *parts, char *const *texts,
                         size_t *number)
 {
@@ -155,7 +156,7 @@ static spsh_status print_texts(transcribe_command *c, char *const *texts, spsh_e
     return rc;
 }
 
-/* Hears and prints all that wait. */
+/* Transcribe and print all utterances in the queue. */
 static spsh_status hear(transcribe_command *c, spsh_error *err)
 {
     spsh_status rc = SPSH_OK;
@@ -350,7 +351,7 @@ static int transcribe_dataset(transcribe_command *c, const char *path)
     return exit_status;
 }
 
-/* DATASET:SPLIT,SPLIT: one split after the other. */
+/* Transcribe the splits of DATASET:SPLIT,SPLIT one after the other. */
 static int transcribe_splits(transcribe_command *c, const spsh_dedup_source *source)
 {
     const spsh__row_filter given = c->filter;

@@ -17,7 +17,7 @@ typedef struct report {
     bool json;
     spsh_progress progress;
     spsh_json *object;
-    bool failed; /* to print */
+    bool failed; /* printing failed */
     uint64_t leftovers;
     uint64_t undecodable;
 } report;
@@ -59,7 +59,8 @@ static void on_undecodable(void *user, spsh_bytes id)
     end_line(r);
 }
 
-/* Damage keeps some datasets from being opened: it is reported already. */
+/* Count the undecodable recordings. A dataset that cannot be opened is skipped: its damage was
+ * reported. */
 static void count_undecodable(report *r)
 {
     spsh_dataset *dataset = NULL;
@@ -111,7 +112,7 @@ static void print_summary(report *r, const spsh_verify_result *result, uint64_t 
                           r->undecodable == 1 ? "" : "s");
 }
 
-/* No damage: the dataset never refers to them. */
+/* Report a leftover file. It is not damage, because the dataset never refers to it. */
 static int on_leftover(void *user, const char *name)
 {
     report *r = (report *)user;
@@ -128,7 +129,7 @@ static int on_leftover(void *user, const char *name)
 }
 
 /* True if the path is a file of another program, which err then describes. A file with our
- * extension is checked whatever it begins with: the damage may be there. */
+ * extension is checked in any case, because its first bytes may be damaged. */
 static bool is_foreign(const char *path, spsh_error *err)
 {
     static const char extension[] = ".spsh";

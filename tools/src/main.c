@@ -1,4 +1,4 @@
-/* main.c: the command `speechshard`: finds the subcommand and hands over. */
+/* main.c: the command `speechshard`: find the subcommand and call it. */
 #include <fcntl.h>
 #include <locale.h>
 #include <stdio.h>
@@ -63,8 +63,8 @@ static int report_unknown(const char *name)
     return SPSH_EXIT_USAGE;
 }
 
-/* A standard stream that the caller closed is taken, so that no file of ours becomes it and gets
- * our messages. Writing to it fails as if it were closed. */
+/* Open a standard stream that the caller closed, so that no file of ours gets its number and our
+ * messages. Writing to the stream fails as if it were closed. */
 static bool take_standard_streams(void)
 {
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {

@@ -1,7 +1,7 @@
 /* cmd_bench_decode.c: measure only decoding: the limit of the processors.
  *
- * Each thread takes one record of the sample after the other and decodes it into its own buffer, as
- * the loader's threads do. Nothing is read, checked, or batched.
+ * Each thread decodes one record of the sample after the other into its own buffer, as the
+ * loader's threads do. Nothing is read, checked, or batched.
  */
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -32,7 +32,7 @@ struct worker {
     work *work;
     void *pcm, *scratch; /* buffer_bytes each */
     spsh_decoder *decoder;
-    spsh_memory_source memory; /* that it reads */
+    spsh_memory_source memory; /* source that the decoder reads */
     uint64_t utterances, microseconds, payload_bytes;
     spsh_error err;
 };
@@ -49,7 +49,7 @@ static spsh_status decode_pcm(worker *w, const spsh__bench_record *r)
     return rc;
 }
 
-/* One decoder a thread goes from record to record, as the loader's does. */
+/* Decode a record with the thread's decoder, which is reused for all records, as in the loader. */
 static spsh_status decode_any(worker *w, const spsh__bench_record *r)
 {
     spsh_decoder_options opt = SPSH_DECODER_OPTIONS_INIT;
@@ -84,7 +84,7 @@ static spsh_status decode_one(worker *w, const spsh__bench_record *r)
                                              all->rate_hz, w->scratch, capacity, &samples, &w->err);
 }
 
-/* The only piece of a thread. */
+/* Decode records until the time is up. Each thread runs exactly one such piece. */
 static spsh_status run(void *user, uint32_t number, uint64_t piece, spsh_error *err)
 {
     work *all = (work *)user;
@@ -106,7 +106,8 @@ static spsh_status run(void *user, uint32_t number, uint64_t piece, spsh_error *
     return spsh__fail_again(rc, &w->err, err);
 }
 
-/* The largest utterance, before or after resampling, in the larger of the formats. */
+/* Return the size of the largest utterance, before or after resampling, in the larger sample
+ * format. */
 static size_t buffer_bytes(const spsh__bench_sample *sample, uint32_t rate_hz)
 {
     size_t bytes = VALUE_BYTES;

@@ -1,5 +1,5 @@
-/* cmd_bench_device.c: the way to a device: a plain copy of pinned memory, as large as a batch, over
- * and over on one stream. No loader can bring more. */
+/* cmd_bench_device.c: measure plain copies to a device: pinned memory of the size of a batch is
+ * copied repeatedly on one stream. This rate is the upper limit of any loader. */
 #include "cmd_bench_parts.h"
 
 #include <stdlib.h>
@@ -27,7 +27,7 @@ int spsh__bench_device_open(uint64_t number, spsh__bench_device *ret_device)
     return spsh__cli_fail("--device", &err);
 }
 
-/* Some copies, and their end. */
+/* Enqueue some copies and wait until they are complete. */
 static spsh_status copy_some(const spsh__bench_device *device, void *to, const void *from,
                              void *stream, spsh_error *err)
 {

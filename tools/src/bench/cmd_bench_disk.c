@@ -33,7 +33,7 @@ spsh__bench_clock spsh__bench_now(void)
                                timeval_seconds(used.ru_utime) + timeval_seconds(used.ru_stime)};
 }
 
-/* ---- what is asked for next ---- */
+/* ---- the next request ---- */
 
 typedef struct place {
     uint32_t file;
@@ -44,9 +44,9 @@ typedef struct place {
 typedef struct stream {
     const spsh__bench_sample *sample;
     spsh_read_engine *engine;
-    uint32_t *files; /* the engine's numbers */
+    uint32_t *files; /* file numbers of the engine */
     bool sequential;
-    size_t at; /* record, or file */
+    size_t at; /* index of the next record, or of the next file if sequential */
     uint64_t offset_bytes;
 } stream;
 

@@ -7,7 +7,7 @@
 
 #include "cmd_bench_parts.h"
 
-/* One batch; the end of an epoch is passed over. */
+/* Get one batch. Continues after the end of an epoch. */
 static spsh_status take_batch(spsh_loader *loader, spsh_error *err)
 {
     const spsh_batch *batch = NULL;
@@ -17,7 +17,7 @@ static spsh_status take_batch(spsh_loader *loader, spsh_error *err)
     return rc == SPSH_E_END ? SPSH_OK : rc;
 }
 
-/* Leaves in end how much each counter grew since begin. */
+/* Replace each counter in end by its increase since begin. */
 static void subtract(spsh_loader_stats *end, const spsh_loader_stats *begin)
 {
     end->batches -= begin->batches;

@@ -31,7 +31,7 @@ static double loader_bytes_rate(const spsh__bench_loaded *loaded)
     return rate((double)loaded->stats.read_bytes, loaded->seconds);
 }
 
-/* Seconds of audio a second. */
+/* Return seconds of audio per second. */
 static double decode_speed(const spsh__bench_decoded *decoded)
 {
     return rate((double)decoded->microseconds / 1e6, decoded->seconds);

@@ -1,7 +1,7 @@
-/* cmd_bench_sample.c: the utterances that an epoch asks for first, and their records in memory.
+/* cmd_bench_sample.c: the first utterances of an epoch, and their records in memory.
  *
- * They come from the plan's own order, so their sizes, codecs and places are those that the loader
- * will meet. All are few enough to be decoded over and over, and too many for a processor's cache.
+ * The utterances come in the order of the plan, so sizes, codecs, and positions are the same as in
+ * the loader. They are few enough to be decoded repeatedly, but too many for a processor's cache.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +15,8 @@ enum { RECORDS_MAX = 32768, FILES_MAX = 64, RECORD_BYTES_MAX = 16 << 20, PATH_BY
 
 /* ---- choosing ---- */
 
-/* The number of a shard's file in the sample; FILES_MAX when there are too many. */
+/* Find or add the file of a shard. *ret_file: its index in the sample; FILES_MAX if there are too
+ * many files. */
 static spsh_status file_number(spsh__bench_sample *sample, const spsh__datasets *datasets,
                                uint32_t dataset, uint32_t shard, uint32_t *ret_file,
                                spsh_error *err)
@@ -169,7 +170,7 @@ static spsh_status read_payloads(spsh__bench_sample *sample, spsh_read_engine *e
     return rc;
 }
 
-/* The first *count records are loaded. */
+/* Remove undecodable records. *count: the loaded records, which come first; it is reduced, too. */
 static void drop_undecodable(spsh__bench_sample *sample, size_t *count)
 {
     size_t kept = 0;

@@ -17,9 +17,9 @@
 enum {
     WORD_BYTES_MAX = 64,
     OPTIONS_MAX = 128, /* options of a command that are compared to find the nearest one */
-    HELP_COLUMN = 24,  /* where an option's help begins */
+    HELP_COLUMN = 24,  /* column at which the help of an option begins */
     HELP_WIDTH = 98,
-    OPERAND_KINDS_MAX = 8 /* words in an operands pattern */
+    OPERAND_KINDS_MAX = 8 /* maximum number of words in an operands pattern */
 };
 
 static bool flag_help, flag_version, flag_quiet,
@@ -267,7 +267,8 @@ static int parse_short(parser *p, const char *text)
     return SPSH_CLI_RUN;
 }
 
-/* "DATASET... [ACTION]": names[i] gets the i-th word without marks; *ret_max -1 for any number. */
+/* Parse a pattern such as "DATASET... [ACTION]": names[i] gets the i-th word without brackets and
+ * dots. *ret_max is -1 for any number. */
 static int read_pattern(const char *pattern, char names[OPERAND_KINDS_MAX][WORD_BYTES_MAX],
                         int *ret_min, int *ret_max)
 {

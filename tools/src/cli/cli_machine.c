@@ -1,9 +1,9 @@
 /* cli_machine.c: a monotonic clock, the signals that ask a long run to stop, and the limits
  * that a shell sets (ulimit).
  *
- * A command that is interrupted ends by the signal itself: only then does a shell see that it must
- * end its loop. Commands with something to tidy up watch for the signals and return first; any
- * other ends at once.
+ * An interrupted command ends by the signal itself, because only then does a shell end its loop.
+ * Commands that must clean up watch for the signals and return first. All other commands end at
+ * once.
  *
  * The kernel ends a process whose main thread outgrows RLIMIT_STACK, and the size is the default of
  * threads, too. Below STACK_BYTES the whole command runs on a thread with a larger stack.
@@ -40,7 +40,7 @@ static volatile bool is_watched;
 static volatile bool interrupted;
 static volatile sig_atomic_t caught; /* the signal; 0: none */
 
-/* Inside the handler the signal is blocked: then it ends the process on return. */
+/* The signal is blocked inside its handler. So it ends the process when the handler returns. */
 static void end_by(int number)
 {
     (void)signal(number, SIG_DFL);
@@ -72,7 +72,7 @@ static void take_signals(void)
     (void)sigaction(SIGXFSZ, &large_file, NULL);
     for (size_t i = 0; i < STOP_SIGNALS; i++) {
         struct sigaction before;
-        /* A shell without job control has commands in the background ignore SIGINT. */
+        /* A shell without job control makes background commands ignore SIGINT. Keep that. */
         if (sigaction(stop_signals[i], NULL, &before) == 0 && before.sa_handler != SIG_IGN)
             (void)sigaction(stop_signals[i], &stop, NULL);
     }
@@ -123,7 +123,7 @@ static void run_on_own_stack(command_run *run, rlim_t stack_bytes)
         run->exit_status = SPSH_EXIT_FAILED;
         return;
     }
-    /* A signal must interrupt what the command waits for, not the join. */
+    /* Block the signals here, so that they interrupt the command's thread and not this join. */
     (void)sigemptyset(&stops);
     for (size_t i = 0; i < STOP_SIGNALS; i++)
         (void)sigaddset(&stops, stop_signals[i]);
@@ -141,7 +141,7 @@ int spsh__cli_run(int (*main_fn)(int argc, char **argv), int argc, char **argv)
         run_on_own_stack(&run, stack.rlim_cur);
     else
         (void)run_on_thread(&run);
-    spsh__progress_wipe(); /* a failed command may have left it */
+    spsh__progress_wipe(); /* a failed command may not have removed its progress line */
     if (caught != 0)
         end_by(caught);
     return run.exit_status;

@@ -21,7 +21,7 @@ enum {
     MESSAGE_BYTES = 2048,
     LINE_BYTES = 512,
     DRAW_INTERVAL_MS = 100,
-    EXIT_PIPE_CLOSED = 141 /* what a shell reports of a process that SIGPIPE ended */
+    EXIT_PIPE_CLOSED = 141 /* exit status that a shell reports if SIGPIPE ended a process */
 };
 
 static pthread_mutex_t terminal_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -44,7 +44,7 @@ static void write_line(const char *format, va_list arguments)
     pthread_mutex_lock(&terminal_lock);
     clear_progress();
     fputs("speechshard: ", stderr);
-    /* Ids and paths from files must not steer the terminal. */
+    /* Sanitize the text, because ids and paths from files must not control the terminal. */
     spsh__text_print(stderr, (spsh_bytes){(const uint8_t *)text, strlen(text)}, 0);
     fputc('\n', stderr);
     (void)fflush(stderr);

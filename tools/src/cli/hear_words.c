@@ -72,7 +72,7 @@ void spsh__hear_request_free(spsh__hear_request *request)
     spsh__datasets_close(&request->rooms);
 }
 
-/* ---- in words ---- */
+/* ---- descriptions for people ---- */
 
 static void begin(spsh__builder *out, size_t start)
 {

@@ -1,4 +1,4 @@
-/* part.c: two counts with a slash between. */
+/* part.c: parse two counts with a slash between them. */
 #include "part.h"
 
 #include <stddef.h>

@@ -1,4 +1,4 @@
-/* plan_words.c: words of the command line become spsh_plan_options, and datasets are opened.
+/* plan_words.c: convert command-line options to spsh_plan_options, and open datasets.
  *
  * Lists of names are copied once and cut at their commas; the names point into the copy.
  */
@@ -80,7 +80,8 @@ static size_t text_bytes(const char *text)
     return text == NULL ? 0 : strlen(text) + 1;
 }
 
-/* One block for all names, one for the pointers to those of lists, one for the weights. */
+/* Allocate one block for all names, one for the pointers to the names of lists, and one for the
+ * weights. */
 static bool take_memory(const spsh__plan_words *w, spsh__plan_request *r)
 {
     size_t names = count_names(w->splits) + count_names(w->domains) + count_names(w->languages);
@@ -101,7 +102,7 @@ static char *copy_text(const char *source, char **text)
     return copy;
 }
 
-/* The names of a list. Returns how many there are. */
+/* Split a comma-separated list into names. Returns the number of names. */
 static uint32_t cut_list(const char *list, char **text, const char **names)
 {
     uint32_t count = 0;
@@ -129,7 +130,7 @@ static void take_lists(const spsh__plan_words *w, char **text, spsh__plan_reques
     r->plan.language_count = cut_list(w->languages, text, names);
 }
 
-/* DOMAIN=W: a domain may hold '=', a number does not. */
+/* Parse DOMAIN=W. Splits at the last '=', because a domain may contain '=', but a number cannot. */
 static int parse_weight(const char *command, const char *source, char **text,
                         spsh_weight *ret_weight)
 {
@@ -147,7 +148,7 @@ static int parse_weight(const char *command, const char *source, char **text,
     return SPSH_EXIT_DONE;
 }
 
-/* A later weight of the same domain takes the place of the earlier one. */
+/* A later weight of the same domain replaces the earlier one. */
 static int take_weights(const char *command, const spsh__plan_words *w, char **text,
                         spsh__plan_request *r)
 {
@@ -189,7 +190,7 @@ static int take_shuffle(const char *command, const char *text, spsh_plan_options
     return SPSH_EXIT_DONE;
 }
 
-/* As the loader does for padded batches. */
+/* Set the limit of padded batches like the loader. */
 static void bound_padding(spsh_plan_options *plan)
 {
     if (plan->batch_utterances_max != 0 || plan->batch_padded_seconds_max > 0)

@@ -1,5 +1,5 @@
-/* selection.c: rows are read some thousand at a time; names are compared once, as numbers after
- * that. */
+/* selection.c: read rows about a thousand at a time. Names are resolved to numbers once, and rows
+ * are compared by number. */
 #include "selection.h"
 
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 
 enum {
     ROWS_AT_ONCE = 1024,
-    NAMES_SHOWN_MAX = 12,    /* in a message */
+    NAMES_SHOWN_MAX = 12,    /* maximum number of names in a message */
     NAMES_TEXT_BYTES = 1024, /* maximum bytes of that message */
 };
 
@@ -18,11 +18,11 @@ enum {
 
 struct spsh__selection {
     const spsh_dataset *dataset;
-    uint64_t domain, split; /* numbers; ANY: not looked at */
+    uint64_t domain, split; /* numbers of the names; ANY: no filter */
     uint64_t utterance_count;
     uint64_t first; /* position of rows[0] */
-    uint64_t count; /* rows that are there */
-    uint64_t at;    /* next row to look at */
+    uint64_t count; /* number of rows that were read */
+    uint64_t at;    /* index of the next row to check */
     bool served_only, is_skipped;
     uint64_t *skipped; /* positions, ascending */
     uint64_t skipped_count, skipped_at;
@@ -61,7 +61,7 @@ spsh_status spsh__row_name(const spsh_dataset *dataset, spsh_name_kind kind, uin
     return spsh_dataset_name(dataset, kind, number, ret_name, err);
 }
 
-/* "en, fr, it, ..." of a kind. */
+/* List the names of a kind in a dataset: "en, fr, it, ...". */
 static void list_names(const spsh_dataset *dataset, spsh_name_kind kind, uint64_t count,
                        char dst[NAMES_TEXT_BYTES])
 {
@@ -83,7 +83,7 @@ static void list_names(const spsh_dataset *dataset, spsh_name_kind kind, uint64_
     }
 }
 
-/* The number of the name that --what gives; ANY if it is not given. */
+/* Find the number of the name that the option gives. ANY if the option is not given. */
 static int find_name(const char *command, const spsh_dataset *dataset, spsh_name_kind kind,
                      const char *wanted, uint64_t *ret_number)
 {
@@ -144,7 +144,7 @@ int spsh__selection_open(const char *command, const spsh_dataset *dataset,
     return rc;
 }
 
-/* Makes rows[at] exist, or answers SPSH_E_END. */
+/* Make sure that rows[at] is loaded. SPSH_E_END after the last row. */
 static spsh_status fill(spsh__selection *s, spsh_error *err)
 {
     if (s->at < s->count)
@@ -162,7 +162,7 @@ static spsh_status fill(spsh__selection *s, spsh_error *err)
     return rc;
 }
 
-/* Positions come in ascending order. */
+/* Set is_skipped for a position. Positions must ascend from call to call. */
 static void find_skipped(spsh__selection *s, uint64_t position)
 {
     while (s->skipped_at < s->skipped_count && s->skipped[s->skipped_at] < position)

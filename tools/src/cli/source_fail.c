@@ -1,4 +1,5 @@
-/* source_fail.c: messages begin with the path of a dataset, or of a file in one. */
+/* source_fail.c: add advice to errors whose message begins with the path of a dataset or of its
+ * file. */
 #include "source_fail.h"
 
 #include <string.h>

@@ -1,8 +1,8 @@
 /* export_path.c: see export.h.
  *
- * Decoding %XX gives the id back, and "%n" is no %XX: so two ids never share a path. A folder whose
- * name ends like an audio file could meet the file of another id ("a" is a.wav, "a.wav/b" needs a
- * folder a.wav): its last dot is encoded, too.
+ * Decoding %XX restores the id, and "%n" is not a valid %XX, so two ids never share a path. The id
+ * "a" gives the file a.wav, and "a.wav/b" would need a folder a.wav. So the last dot of a folder's
+ * name is encoded, too, if the name ends like an audio file.
  */
 #include "export.h"
 
@@ -14,7 +14,7 @@
 #include "speechshard/inside.h"
 
 enum {
-    NAME_BYTES_MAX = 240, /* below the limit of 255, for an extension */
+    NAME_BYTES_MAX = 240, /* below the limit of 255, with space for an extension */
     NAME_BYTES_CUT = 200,
     PATH_BYTES_MAX = 2000,
 };
@@ -102,7 +102,7 @@ void spsh__export_path(spsh__builder *out, spsh_bytes id, bool dots, uint64_t nu
 {
     size_t begin = out->size_bytes;
     size_t name_begin = 0;
-    /* A slash with nothing before or after it is part of a name. */
+    /* A slash at the begin or end, or after another slash, is part of a name. */
     for (size_t at = 0; at < id.size_bytes; at++) {
         if (id.data[at] != '/' || at == name_begin || at + 1 == id.size_bytes)
             continue;

@@ -1,12 +1,11 @@
-/* export_tree.c: a folder of audio files and a manifest.csv that `pack` reads again.
+/* export_tree.c: write a folder of audio files and a manifest.csv, which `pack` can read.
  *
- * The manifest is RFC 4180 CSV, since transcripts may hold anything, line ends and quotes included,
- * and are exported exactly. It is published last: a folder without it is an export that did not
- * end. Audio files are not synced one by one (that would cost a disk's seek each) but once, all
- * together, before the manifest.
+ * The manifest is RFC 4180 CSV, because transcripts are exported exactly and may contain line ends
+ * and quotes. It is published last, so a folder without a manifest is an incomplete export. Audio
+ * files are synced all at once before the manifest, because syncing each would cost a disk seek.
  *
- * With `stored`, a recording is written when the first of its utterances comes by; a table of the
- * records that are there (8 bytes each, open addressing, at most half full) serves the others.
+ * With `stored`, a recording is written with the first of its utterances. A table of the written
+ * records (8 bytes each, open addressing, at most half full) tells which exist.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -24,17 +23,17 @@
 enum { CSV_FLUSH_BYTES = 1 << 16, SLOTS_MIN = 1024 };
 
 #define SLOT_EMPTY      UINT64_MAX
-#define SLOT_RENAMED    (UINT64_C(1) << 63) /* the record's file has another name than its id says */
+#define SLOT_RENAMED    (UINT64_C(1) << 63) /* the name of the record's file is not the plain id */
 #define SLOT_KEY(slot_) ((slot_) & ~SLOT_RENAMED)
 
 typedef struct tree_export {
-    spsh__export base; /* first */
+    spsh__export base; /* must be the first member */
     int directory_fd;
     spsh_file_writer *manifest;
     spsh__builder csv;    /* lines that are not in the manifest yet */
     spsh__builder path;   /* path of the file, relative to the directory */
-    spsh__builder folder; /* that was made last */
-    uint64_t *slots;      /* records that are written */
+    spsh__builder folder; /* folder that was created last */
+    uint64_t *slots;      /* keys of the written records */
     size_t slot_count, used_count;
 } tree_export;
 
@@ -45,14 +44,14 @@ static spsh_status fail_path(const tree_export *e, const char *path, int os_errn
                         strerror(os_errno));
 }
 
-/* ---- the records that are there ---- */
+/* ---- the written records ---- */
 
 static uint64_t record_key(const spsh_row *row)
 {
     return (uint64_t)row->payload_shard << 32 | row->payload_record;
 }
 
-/* The slot of a key, or the empty one where it belongs. */
+/* Return the slot of a key, or the empty slot where it belongs. */
 static size_t find_slot(const uint64_t *slots, size_t slot_count, uint64_t key)
 {
     size_t at = (size_t)((key * UINT64_C(0x9e3779b97f4a7c15)) >> 20) & (slot_count - 1);
@@ -79,7 +78,7 @@ static bool grow_slots(tree_export *e)
     return true;
 }
 
-/* SLOT_EMPTY when it is not written. */
+/* Return the slot value of a record, or SLOT_EMPTY if it was not written. */
 static uint64_t find_record(const tree_export *e, uint64_t key)
 {
     return e->slot_count == 0 ? SLOT_EMPTY : e->slots[find_slot(e->slots, e->slot_count, key)];
@@ -160,8 +159,8 @@ static spsh_status write_content(const tree_export *e, const spsh__export_uttera
     return rc;
 }
 
-/* The path of an utterance's file. renamed: the plain one is taken, by a recording of another
- * corpus with the same id or by an id that differs in case on a file system that ignores it. */
+/* Make the path of an utterance's file. renamed: add a number, because a file has the plain path
+ * already: of a recording with the same id, or on a file system that ignores case. */
 static spsh_status make_path(tree_export *e, const spsh__export_utterance *u, bool renamed,
                              spsh_error *err)
 {
@@ -177,7 +176,7 @@ static spsh_status make_path(tree_export *e, const spsh__export_utterance *u, bo
     return spsh__builder_text(&e->path) == NULL ? SPSH_NO_MEMORY(err) : SPSH_OK;
 }
 
-/* Opens a new file for an utterance; e->path is its path. */
+/* Create the file of an utterance at e->path, renamed if necessary. */
 static spsh_status open_file(tree_export *e, const spsh__export_utterance *u, int *ret_fd,
                              bool *ret_renamed, spsh_error *err)
 {
@@ -200,7 +199,7 @@ static spsh_status open_file(tree_export *e, const spsh__export_utterance *u, in
     return SPSH_E_EXISTS;
 }
 
-/* A file of an utterance that fails is taken away. */
+/* Write the file of an utterance. Removes the file after a failure. */
 static spsh_status write_file(tree_export *e, const spsh__export_utterance *u, uint64_t *ret_bytes,
                               bool *ret_renamed, spsh_error *err)
 {
@@ -238,7 +237,7 @@ static void append_field(spsh__builder *csv, spsh_bytes text, char end)
     spsh__builder_append(csv, &end, 1);
 }
 
-/* Seconds with nine digits: the nearest sample is then this one at any rate. */
+/* Append a time as seconds with nine digits, which identifies the sample at every sampling rate. */
 static void append_time(spsh__builder *csv, uint64_t sample, uint32_t rate_hz, char end)
 {
     char text[48];

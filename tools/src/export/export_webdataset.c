@@ -2,10 +2,10 @@
  *
  *     shard-000000.tar:  KEY.flac  KEY.txt  KEY.json  KEY2.flac ...
  *
- * KEY is the id with its dots encoded (readers end a key at the first one). Audio is the recording
- * as stored when the utterance is all of it and others can read it, else WAV. The text is exactly
- * the transcript, without a line end; an utterance without one has no .txt. Samples of a dataset
- * keep its order, and so do tars.
+ * KEY is the id with its dots encoded, because readers end a key at the first dot. Audio is the
+ * stored recording if the utterance is the whole recording and other programs can read it, else
+ * WAV. The text is the exact transcript without a line end. An utterance without a transcript has
+ * no .txt. Samples and tars keep the order of the dataset.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -19,9 +19,9 @@
 enum { TARS_MAX = 1000000 };
 
 typedef struct webdataset_export {
-    spsh__export base; /* first */
+    spsh__export base; /* must be the first member */
     spsh__tar_out *tar;
-    uint32_t tar_count; /* opened so far */
+    uint32_t tar_count; /* count of tars opened so far */
     spsh_json *json;
     spsh__builder name; /* name of a member */
     size_t key_bytes;   /* length of the key in name */
@@ -39,7 +39,7 @@ static spsh_status close_tar(webdataset_export *e, spsh_error *err)
     return rc;
 }
 
-/* Makes e->tar one that has room; a sample that is larger than a tar gets its own. */
+/* Make e->tar a tar with enough space left. A sample larger than a tar gets its own tar. */
 static spsh_status choose_tar(webdataset_export *e, uint64_t sample_bytes, spsh_error *err)
 {
     char name[32];

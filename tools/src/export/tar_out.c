@@ -145,7 +145,8 @@ void spsh__tar_out_free(spsh__tar_out *tar)
 {
     if (tar == NULL)
         return;
-    /* Closes the archive if need be; what that writes goes to a temporary that vanishes. */
+    /* This also closes an unfinished archive. Its last bytes go to a temporary file that is
+     * removed. */
     archive_write_free(tar->archive);
     archive_entry_free(tar->entry);
     spsh_file_writer_free(tar->writer);

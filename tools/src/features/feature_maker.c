@@ -16,7 +16,7 @@ struct spsh__feature_maker {
     spsh_featgen_worker *worker;
     float *mean, *scale; /* dim each */
     double *sums;        /* 2 * dim */
-    uint64_t group;      /* whose they are */
+    uint64_t group;      /* group of mean, scale, and sums */
     spsh__feature_bytes pcm, resampled, rows;
     int16_t piece[PIECE_VALUES];
 };
@@ -111,7 +111,7 @@ static spsh_status decode(spsh__feature_maker *m, uint64_t position, const spsh_
     return rc;
 }
 
-/* The samples at the features' rate. */
+/* Return the samples, resampled to the features' rate. */
 static spsh_status prepare(spsh__feature_maker *m, uint64_t position, const spsh_row *row,
                            spsh_feature_input *input, spsh_error *err)
 {

@@ -22,7 +22,7 @@
 #include "speechshard/features.h"
 #include "speechshard/inside.h"
 
-#define UNITS_MAX UINT64_C(1000000) /* their number has six digits in a file's name */
+#define UNITS_MAX UINT64_C(1000000) /* a file name has six digits for it */
 
 typedef struct run {
     spsh__feature_work work;
@@ -43,7 +43,7 @@ static void member(spsh__builder *json, const char *key, const char *value)
     spsh__json_member(json, 0, spsh__bytes_of(key), spsh__bytes_of(value));
 }
 
-/* format-features.md, section 3, says how it begins. */
+/* Write the manifest's options. Their beginning is specified in format-features.md, section 3. */
 static void write_json(run *r)
 {
     const spsh__feature_work *w = &r->work;
@@ -109,7 +109,7 @@ static void shard_file_id(const run *r, uint64_t unit, uint8_t ret_id[16])
     spsh__pack_hash128((spsh_bytes){bytes, sizeof(bytes)}, ret_id);
 }
 
-/* format-features.md, section 3: which samples they are. */
+/* Hash the identity of an utterance's samples, as specified in format-features.md, section 3. */
 static void view_of(const spsh__feature_work *w, const spsh_row *row, uint8_t ret_source[16])
 {
     uint8_t bytes[40];
@@ -121,9 +121,9 @@ static void view_of(const spsh__feature_work *w, const spsh_row *row, uint8_t re
     spsh__pack_hash128((spsh_bytes){bytes, sizeof(bytes)}, ret_source);
 }
 
-/* ---- the output's directory ---- */
+/* ---- the output directory ---- */
 
-/* A new one must not be mixed with something else. */
+/* Reject an existing folder that contains other files. */
 static spsh_status check_output(const run *r, spsh_error *err)
 {
     const char *output = r->work.options->output;
@@ -143,7 +143,7 @@ static spsh_status check_output(const run *r, spsh_error *err)
                    : SPSH_OK;
 }
 
-/* A dataset that is there already: is it this one? */
+/* Check whether the output is already this dataset. Another dataset is an error. */
 static spsh_status check_published(run *r, bool *ret_there, spsh_error *err)
 {
     spsh_dataset_options opt = SPSH_DATASET_OPTIONS_INIT;
@@ -218,9 +218,9 @@ static spsh_status inspect_shards(run *r, spsh_shard_seal *seals, spsh_error *er
     return rc;
 }
 
-/* ---- making ---- */
+/* ---- computing ---- */
 
-/* On a worker: rows as they will be stored, hashed and packed. */
+/* On a worker thread: convert rows to their stored form, hash them, and compress them. */
 static spsh_status encode_entry(const spsh__feature_work *w, spsh__feature_entry *entry,
                                 const float *rows, spsh__feature_bytes *scratch, spsh_error *err)
 {
@@ -256,10 +256,10 @@ typedef struct placer {
     run *run;
     spsh_reader *reader; /* reader for transcripts */
     spsh_shard_writer *writer;
-    spsh__stored stored; /* what the shard holds already: copies refer to it */
+    spsh__stored stored; /* records in the shard so far, to which copies refer */
 } placer;
 
-/* The same samples, and the same rows: a norm may differ by the speaker. */
+/* Key of copies: equal samples and equal rows, because a norm may depend on the speaker. */
 static void copy_key(const spsh__feature_entry *entry, uint8_t ret_key[16])
 {
     uint8_t both[32];
@@ -458,7 +458,7 @@ static double cpu_seconds(void)
     return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
-/* Where utterance n of those to do is. */
+/* Return the position of the n-th utterance of the shards to do. */
 static uint64_t to_do_position(const spsh__feature_work *w, uint64_t n)
 {
     const spsh__feature_shard *shard = w->shards;
@@ -516,7 +516,7 @@ static spsh_status measure(spsh__feature_work *w, double measure_s,
                 (double)entry.row.samples / (double)entry.row.sample_rate_hz;
         }
         if (spsh__feature_is_damage(rc))
-            rc = SPSH_OK; /* the run will tell */
+            rc = SPSH_OK; /* the run itself reports damage */
         estimate->sample_count++;
         place = place + golden >= 1.0 ? place + golden - 1.0 : place + golden;
         estimate->core_seconds = cpu_seconds() - begin;

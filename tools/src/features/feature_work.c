@@ -1,4 +1,4 @@
-/* feature_work.c: shards, jobs of a few utterances, a maker a thread. */
+/* feature_work.c: divide shards into jobs of a few utterances, with a feature maker per thread. */
 #include "feature_work.h"
 
 #include <stdio.h>
@@ -200,7 +200,7 @@ static void free_result(void *result_)
     free(result);
 }
 
-/* Damage is the entry's; everything else the job's. */
+/* Compute one utterance. Damage becomes the status of the entry. Any other failure is returned. */
 static spsh_status run_entry(const spsh__feature_work *w, thread_tools *worker,
                              spsh__feature_entry *entry, spsh_error *err)
 {

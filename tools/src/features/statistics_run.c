@@ -13,18 +13,19 @@
 #include "feature_work.h"
 #include "speechshard/inside.h"
 
-/* Sums of groups, in order of first appearance or at their own numbers. */
+/* Sums of groups. In a shard's sums, groups are in order of first appearance. Otherwise the index
+ * of a group is its number. */
 typedef struct sums {
     uint32_t dim;
     uint64_t count, capacity;
     uint64_t *groups, *frame_counts;
-    double *sum, *square_sum; /* dim a group */
+    double *sum, *square_sum; /* dim values per group */
 } sums;
 
 typedef struct run {
     spsh__feature_work work;
     char text[SPSH_FEATURE_TEXT_BYTES_MAX];
-    uint64_t group_count; /* that there are */
+    uint64_t group_count; /* number of groups in the dataset */
     uint32_t *places;     /* position in the shard's sums + 1, by group */
     sums shard;
 } run;
@@ -56,7 +57,7 @@ static spsh_status reserve(sums *s, uint64_t capacity, spsh_error *err)
     return SPSH_OK;
 }
 
-/* A new group of zeros. */
+/* Append a group whose sums are zero. */
 static spsh_status push(sums *s, uint64_t group, spsh_error *err)
 {
     const spsh_status rc = s->count < s->capacity ? SPSH_OK : reserve(s, 2 * s->count + 16, err);
@@ -72,7 +73,7 @@ static spsh_status push(sums *s, uint64_t group, spsh_error *err)
     return SPSH_OK;
 }
 
-/* added: dim sums, then dim sums of squares. */
+/* Add to the sums at index at. added: dim sums, then dim sums of squares. */
 static void add(sums *s, uint64_t at, uint64_t frame_count, const double *added)
 {
     s->frame_counts[at] += frame_count;
@@ -84,7 +85,7 @@ static void add(sums *s, uint64_t at, uint64_t frame_count, const double *added)
 
 /* ---- a shard ---- */
 
-/* On a worker: the utterance's own sums. */
+/* On a worker thread: compute the sums of one utterance. */
 static spsh_status sum_entry(const spsh__feature_work *w, spsh__feature_entry *entry,
                              const float *rows, spsh__feature_bytes *scratch, spsh_error *err)
 {
@@ -139,7 +140,7 @@ static spsh_status publish_sums(const run *r, uint64_t shard, const sums *s, sps
     return spsh_statistics_publish(&content, r->work.io, err);
 }
 
-/* Groups ascend in a file: the sums in that order, with places as the way to them. */
+/* Copy the shard's sums in ascending order of groups, as in a file. */
 static spsh_status sorted(run *r, sums *ret_sorted, spsh_error *err)
 {
     const uint32_t dim = r->shard.dim;
@@ -187,9 +188,9 @@ static spsh_status sum_shards(run *r, spsh_error *err)
     return rc;
 }
 
-/* ---- all of them ---- */
+/* ---- the dataset's sums ---- */
 
-/* Made without speakers, it does not do for a run with them. */
+/* Whether existing statistics have the groups that this run needs. */
 static bool has_enough(const run *r, const spsh_statistics *found, uint64_t shard)
 {
     const uint64_t count = spsh_statistics_group_count(found);

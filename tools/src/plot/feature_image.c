@@ -43,7 +43,7 @@ static uint32_t transform_size(const spsh_feature_options *f)
     return size;
 }
 
-/* Rows below the first bin. */
+/* Return the number of rows below the first bin. */
 static uint32_t rows_before(const spsh__feature_image *image)
 {
     return image->options.energy != SPSH_ENERGY_NONE && spsh__feature_image_is_in_hertz(image) ? 1
@@ -62,7 +62,7 @@ double spsh__feature_image_height_of(const spsh__feature_image *image, double va
             (double)f->high_hz > 0 ? (double)f->high_hz : half + (double)f->high_hz;
         const double low = mel_of(f->mel_scale, (double)f->low_hz);
         const double high = mel_of(f->mel_scale, high_hz);
-        /* Bin 0 is highest one step above low. */
+        /* Bin 0 has its peak one step above low. */
         bin = (mel_of(f->mel_scale, value) - low) / (high - low) * (f->mel_count + 1) - 1;
     }
     return (bin + rows_before(image) + 0.5) / image->dim;
@@ -83,7 +83,7 @@ static void place_in_time(const spsh__feature_rows *rows, spsh__feature_image *i
 
 /* ---- values ---- */
 
-/* The mean of what falls into a cell; cells are columns * rows, the lowest bin first. */
+/* Compute the mean of each cell. cells has columns * rows values, the lowest bin first. */
 static void average(const spsh__feature_rows *rows, const spsh__feature_image *image, double *cells)
 {
     for (uint64_t column = 0; column < image->columns; column++) {
@@ -101,7 +101,7 @@ static void average(const spsh__feature_rows *rows, const spsh__feature_image *i
     }
 }
 
-/* Values that the eye can compare; says how far below the greatest one it goes. */
+/* Convert powers to decibels. Returns the shown range below the maximum, HUGE_VAL for no limit. */
 static double make_comparable(spsh__feature_image *image, double *cells)
 {
     const spsh_feature_options *f = &image->options;

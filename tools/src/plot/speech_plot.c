@@ -4,7 +4,7 @@
  *     transcript
  *     domain, split, speaker, language                          features
  *     [what has been done to it]
- *      ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~   a lane a channel
+ *      ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~   one lane per channel
  *     8000 ################################################  # brightest value
  *     Hz   ################################################  #
  *      250 ################################################  # darkest
@@ -33,12 +33,12 @@ enum {
     GAP = 10,
     LANES_MAX = 4,
     LANES_HEIGHT = 96,
-    LANES_HEIGHT_EACH = 56, /* at least */
-    ID_BYTES = 1024,        /* more than are shown of any */
+    LANES_HEIGHT_EACH = 56, /* minimum height of each lane */
+    ID_BYTES = 1024,        /* longer than any part of an id that fits */
     FACTS_COLUMNS = 60,
     LINE_COLUMNS = 152,
     DESCRIPTION_COLUMNS = 4000,
-    TICK_GAP = 14, /* between labels of the upright axis */
+    TICK_GAP = 14, /* minimum distance of labels on the vertical axis */
 };
 
 /* clang-format off */
@@ -63,7 +63,7 @@ typedef struct drawing {
     int lane_top, heat_top, height;
 } drawing;
 
-/* A place for text: its base line, anchor, and class (NULL: soft). */
+/* Position of a text: base line, anchor, and class (NULL: soft). */
 typedef struct text_place {
     int x, y;
     const char *anchor, *css;
@@ -76,7 +76,7 @@ static int x_of(const drawing *d, double at_s)
 
 /* ---- text ---- */
 
-/* For people, as on a terminal: no control characters, no marks of direction, one line. */
+/* Append text as for a terminal: no control characters, no direction marks, one line. */
 static void append_clean(spsh__builder *out, spsh_bytes text, size_t columns_max)
 {
     char *clean = NULL;
@@ -99,7 +99,8 @@ static bool is_ascii(spsh_bytes text)
     return true;
 }
 
-/* Frees text. U+2068 ... U+2069: the first letter decides its direction; nothing else moves. */
+/* Draw and free text. U+2068 and U+2069 around it isolate its direction, which the first letter
+ * decides. */
 static void draw_built(drawing *d, text_place at, spsh__builder *text)
 {
     const bool is_foreign = !is_ascii(spsh__builder_bytes(text));
@@ -126,7 +127,7 @@ static void draw_soft(drawing *d, int x, int y, const char *anchor, const char *
     spsh__builder_append_text(&d->svg, "\n");
 }
 
-/* The end of a path tells more than its beginning. */
+/* Draw the id. If it is too long, draw its end, which is the most specific part of a path. */
 static void draw_id(drawing *d)
 {
     const size_t columns = LINE_COLUMNS - FACTS_COLUMNS;
@@ -393,7 +394,7 @@ static void place(drawing *d)
         d->seconds = 1;
 }
 
-/* For readers who cannot see the picture. */
+/* Description for screen readers. */
 static void describe(const spsh__speech_plot *plot, spsh__builder *out)
 {
     char text[SPSH_FEATURE_TEXT_BYTES_MAX];

@@ -1,4 +1,4 @@
-/* dedupe_out.c: numbers for people, and the same for programs. */
+/* dedupe_out.c: print the result for people and for programs. */
 #include "dedupe_out.h"
 
 #include <stdio.h>

@@ -14,7 +14,7 @@ typedef struct listed_device {
     spsh_cuda_device device;
     uint64_t free_bytes;
     bool is_usable;
-    spsh_error why; /* not */
+    spsh_error why; /* reason if it is not usable */
 } listed_device;
 
 static spsh_status get_listed(const spsh_cuda *cuda, uint32_t number, listed_device *listed,

@@ -45,7 +45,7 @@ static void rows_of_rejects(spsh_table *table, const spsh_pack_report *report)
         const spsh_pack_reject *reject = spsh_pack_report_reject(report, i);
         if (strcmp(reject->reason, "decoder_limit") == 0 ||
             strcmp(reject->reason, "no_end_flag") == 0)
-            continue; /* kept */
+            continue; /* these recordings were kept */
         row_count(table, SPSH_SHOW("rejected: %s", reject->reason), reject->lines,
                   SPSH_SHOW("cost %s row%s", SPSH_SHOW_COUNT(reject->rows),
                             reject->rows == 1 ? "" : "s"));
@@ -77,12 +77,12 @@ static void print_counts(FILE *stream, const spsh_pack_report *report, bool is_p
     spsh__table_free(table);
 }
 
-/* ---- what is in it ---- */
+/* ---- the contents of the dataset ---- */
 
 #define NAME_COLUMNS 34U
 #define ROWS_SHOWN   20U /* visible rows of a table */
 
-/* A name out of a corpus, cut to its column; from malloc, NULL: no memory. */
+/* Cut a name from a corpus to the width of its column. The caller frees it. NULL: no memory. */
 static char *cut_name(spsh_bytes name)
 {
     char *text = NULL;
@@ -118,7 +118,8 @@ static void print_table(FILE *stream, spsh_table *table, size_t count)
     print_more(stream, count, shown_of(count));
 }
 
-/* The last part of the corpus's path, and where in it; from malloc, NULL: no memory. */
+/* Return the last part of the corpus's path and the source's path in it. The caller frees it. NULL:
+ * no memory. */
 static char *source_name(const spsh_pack_source *source)
 {
     spsh__builder path = {0};
@@ -185,7 +186,7 @@ static void print_kinds(FILE *stream, const spsh_pack_report *report)
     print_table(stream, table, f->kind_count);
 }
 
-/* Shortest, percentiles, longest: names above, numbers below. */
+/* Print the shortest, percentile, and longest durations: names above, numbers below. */
 static void print_durations(FILE *stream, const spsh_pack_facts *f)
 {
     spsh_table *table = spsh__table_new("lrrrrrrr");

@@ -21,7 +21,7 @@ static double mean_utterances(const spsh_epoch_report *report)
     return report->batch_count == 0 ? 0 : (double)report->item_count / (double)report->batch_count;
 }
 
-/* In the plan's unit, of the windows looked at. */
+/* Return the count of served units (the plan's unit) in the windows that were read. */
 static uint64_t units_served(const spsh__plan_summary *s)
 {
     uint64_t units = 0;

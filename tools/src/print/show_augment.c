@@ -1,5 +1,5 @@
-/* show_augment.c: see show_augment.h. Nothing is decoded: draws follow from the index, the options,
- * the seed and the epoch.
+/* show_augment.c: see show_augment.h. Nothing is decoded: the index, the options,
+ * the seed, and the epoch determine the draws.
  */
 #include "show_augment.h"
 

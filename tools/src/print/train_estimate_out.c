@@ -1,4 +1,4 @@
-/* train_estimate_out.c: a run before it is one, as lines for people or as JSON. */
+/* train_estimate_out.c: print the estimate of a run before it starts, for people or as JSON. */
 #include "train_estimate_out.h"
 
 #include <inttypes.h>
@@ -119,7 +119,7 @@ static void print_texts(const spsh_train_estimate *e)
                                   SPSH_SHOW_COUNT(e->without_symbols));
 }
 
-/* Memory of a process: the key in JSON, the words for people. */
+/* A part of a process's memory: its JSON key, its name for people, and its size. */
 typedef struct memory_part {
     const char *key, *what;
     uint64_t bytes;

@@ -1,4 +1,5 @@
-/* train_simulate_out.c: strategies on a cluster, as a table for people or as JSON. */
+/* train_simulate_out.c: print simulated strategies on a cluster, as a table for people or as JSON.
+ */
 #include "train_simulate_out.h"
 
 #include <inttypes.h>

@@ -8,7 +8,8 @@
 
 #include "cli/cli.h"
 
-/* Clocks of two machines differ: no time is less than none. */
+/* Return the time between two clock readings. Clocks of two machines may differ, so a negative
+ * difference counts as 0. */
 static double between(double from, double to)
 {
     return to < from ? 0 : to - from;
@@ -25,7 +26,7 @@ static void add_stop(spsh__run_cost *c, const spsh__run_start *s)
     c->stopped_process_s += stopped_s * s->world_size;
 }
 
-/* Count the starts without those at the end that no line follows. Such a start belongs to a run
+/* Count the starts, except starts at the end without a later line. Such a start belongs to a run
  * that was complete or has just resumed. */
 static size_t busy_starts(const spsh__run_history *h)
 {
@@ -91,7 +92,7 @@ static void put(row_list *l, const char *what, const char *format, ...)
     va_end(arguments);
 }
 
-/* In words if the value is not known. */
+/* Format a value for people, or "unknown". */
 #define SHOW_KNOWN(value_, unit_)                                                                  \
     (isfinite(value_) ? SPSH_SHOW("%.2f " unit_, (value_)) : "unknown")
 #define SHOW_HOURS(seconds_)      SHOW_KNOWN((seconds_) / 3600, "h")

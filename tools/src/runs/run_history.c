@@ -46,7 +46,8 @@ static char *text_of(const spsh__json_node *object, const char *key)
 
 /* ---- steps ---- */
 
-/* NULL: no memory, or more domains than are kept; those have no curve. */
+/* Find or add a domain. NULL: no memory (*failed is set), or too many domains: further domains have
+ * no curve. */
 static spsh__run_domain *find_domain(spsh__run_history *h, const char *name, bool *failed)
 {
     for (size_t i = 0; i < h->domain_count; i++) {
@@ -231,7 +232,7 @@ static bool add_start(spsh__run_history *h, const spsh__json_node *line)
 
 /* ---- lines ---- */
 
-/* false: no memory. Kinds of later versions are passed over. */
+/* Add a line. Ignores line kinds of later versions. Returns false if out of memory. */
 static bool add_line(spsh__run_history *h, const spsh__row *row)
 {
     spsh__json_node *line = spsh__json_node_read(row->raw);

@@ -284,7 +284,7 @@ static void draw_examples(spsh__builder *out, const spsh__run_history *h)
         spsh__page_section_close(out);
 }
 
-/* Mean of the last tenth. */
+/* Return the mean loss of the last tenth of the bins. */
 static double recent_loss(const spsh__series *s)
 {
     double sum = 0, weight = 0;
@@ -381,7 +381,7 @@ static bool is_blank_line(const char *line, size_t length)
     return strspn(line, " ") >= length;
 }
 
-/* A line of config.yaml, "key: value" or, in a section, "  key: value": a row. */
+/* Draw a line of config.yaml as a table row: "key: value", or "  key: value" in a section. */
 static void draw_setting(spsh__builder *out, spsh_bytes section, const char *line, size_t length)
 {
     const size_t indent = strspn(line, " ");
@@ -401,7 +401,7 @@ static void draw_setting(spsh__builder *out, spsh_bytes section, const char *lin
     spsh__builder_append_text(out, "</code></td></tr>\n");
 }
 
-/* config.yaml is one that the trainer wrote: sections of keys, a line each. */
+/* Draw config.yaml. The trainer writes it as sections of keys, one key per line. */
 static void draw_config(spsh__builder *out, const char *config)
 {
     spsh_bytes section = {NULL, 0};
@@ -422,7 +422,7 @@ static void draw_config(spsh__builder *out, const char *config)
     spsh__page_section_close(out);
 }
 
-/* A list of config.yaml's section "data". */
+/* Draw a list in the section "data" of config.yaml. */
 static void draw_data(spsh__builder *out, const char *config, const char *key)
 {
     const char *at = strstr(config, "\ndata:\n");
@@ -485,7 +485,7 @@ void spsh__run_page(spsh__builder *out, const char *run, const spsh__run_history
     free(marks);
 }
 
-/* The run's config.yaml, NUL-terminated, for the caller to free; NULL where it cannot be read. */
+/* Read the run's config.yaml. NUL-terminated; the caller frees it. NULL: not readable. */
 static char *read_config(const char *run, const spsh_io *io)
 {
     uint8_t *data = NULL;
