@@ -19,7 +19,7 @@ mkdir -p "$work"
 rm -rf "$work/debian" build/debian/speechshard_* build/debian/*.deb
 cp -R tools/packaging/debian "$work/debian"
 version=$(sed -n 's/^project(speechshard VERSION \([0-9.]*\).*/\1/p' CMakeLists.txt)
-date=$(git log -1 --format=%cD 2>/dev/null || date -R) # the same commit gives the same packages
+date=$(git log -1 --format=%cD 2>/dev/null || date -R) # the same commit must give the same packages
 cat >"$work/debian/changelog" <<END
 speechshard ($version) unstable; urgency=medium
 

@@ -60,7 +60,7 @@ if [ "$(id -u)" -ne 0 ]; then
 fi
 
 echo "Installing:$missing"
-# An update that fails is not the end: the lists may be good enough already.
+# A failed update is not fatal: the existing package lists may suffice.
 $as_root apt-get update -q || true
 # shellcheck disable=SC2086 # a list of packages
 $as_root env DEBIAN_FRONTEND=noninteractive \

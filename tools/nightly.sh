@@ -25,7 +25,7 @@ check_abi() {
         sh tests/lint/check-abi.sh build/abi/old build/abi/new
 }
 
-# With the benchmarks: both compilers must like all that is built.
+# Build with the benchmarks, so that both compilers check all code.
 check_asan() {
     cmake --preset asan-clang -DSPEECHSHARD_BUILD_BENCH=ON &&
         tools/test.sh asan-clang -LE '^(gpu|nightly|lint)$'

@@ -4,8 +4,8 @@
 # path (relative to ROOT), text, id, speaker, language, domain.
 #
 # A transcript is a line `name: text` in the package's documentation; `;` starts a comment, the
-# Italian file starts with a byte order mark. A few names differ from the file's in case only, one is
-# given twice (the first is right), and recordings without any line keep an empty text.
+# Italian file starts with a byte order mark. A few names differ from their file names only in case.
+# One name occurs twice, and its first line is right. A recording without a line gets an empty text.
 set -eu
 export LC_ALL=C
 tab=$(printf '\t')

@@ -43,19 +43,20 @@ end_step() {
     step=
 }
 
-say() { # say STEP: its title, and the time that the one before took
+say() { # say STEP: print its title, and record the duration of the previous step
     end_step
     step=$*
     begin=$(date +%s)
     printf '\n== %s\n' "$*"
 }
 
-show() { # show COMMAND...: prints it, as one would type it, and runs it
+show() { # show COMMAND...: print the command as a user would type it, and run it
     printf '\n$ %s\n' "$*" | sed "s|$speechshard|speechshard|"
     "$@"
 }
 
-# fetch LANGUAGE: unpacks its two packages below $corpus; a mark says that all of it is there.
+# fetch LANGUAGE: unpack its two packages below $corpus. A marker file records that this is
+# complete.
 fetch() {
     [ ! -e "$work/fetched-$1" ] || return 0
     mkdir -p "$work/packages"
@@ -70,7 +71,8 @@ fetch() {
     : >"$work/fetched-$1"
 }
 
-# tell_some: of what training says, every eighth pass, and neither steps nor error rates in between.
+# tell_some: filter the output of training: print the loss of every eighth epoch, and omit steps and
+# error rates.
 tell_some() {
     seen=0
     while IFS= read -r line; do
@@ -87,7 +89,8 @@ tell_some() {
 
 say "1. Install what is needed, and build the command"
 tools/install-deps.sh build
-# A build folder that exists keeps its settings. A new one gets no tests and no code for GPUs.
+# An existing build folder keeps its settings. A new build folder gets no tests and no code for
+# GPUs.
 if [ -e build/release/CMakeCache.txt ]; then
     cmake --preset release >/dev/null
 else
@@ -99,7 +102,7 @@ say "2. Fetch recorded phrases in English and Spanish (42 MB, once)"
 mkdir -p "$corpus"
 for language in $languages; do
     if ! fetch "$language"; then
-        # The lists of packages may be missing or older than the archive.
+        # The package lists may be missing or older than the archive.
         if [ "$(id -u)" -eq 0 ]; then apt-get update -q; else sudo apt-get update -q; fi
         fetch "$language"
     fi
@@ -113,7 +116,8 @@ say "3. Pack: all recordings of the table into a few large files, with checksums
 if "$speechshard" info "$dataset" >/dev/null 2>&1; then
     echo "$dataset is there already; remove it to pack again."
 else
-    # Quotes in these texts are spoken of, not around fields: the table is of the raw kind.
+    # Quotes in this table are part of the text and do not enclose fields, so use the layout
+    # table-raw.
     show "$speechshard" pack "$corpus/prompts.tsv" --layout table-raw -o "$dataset"
 fi
 
@@ -148,8 +152,9 @@ END
 fi
 
 say "7. Train a recognizer on the English ones: two minutes on two idle cores"
-# Those of up to 90 characters, about 6 seconds, without figures and signs, which are not spoken as
-# they are written. Every tenth is a test, and four words are a sentence.
+# Use phrases of up to 90 characters (about 6 seconds) without digits and symbols, which are not
+# spoken as written. Every tenth phrase is in the test set. A phrase of four or more words is a
+# sentence.
 awk -F '\t' -v OFS='\t' '
     NR == 1 { print $1, $2, $3, $4, $6, "split" }
     $5 == "en" && $2 ~ /[a-z]/ && $2 !~ /[^a-zA-Z ,.?!'"'"'-]/ && length($2) <= 90 {

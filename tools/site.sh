@@ -17,7 +17,8 @@ if [ "$(cat build/site-tools/pinned 2>/dev/null)" != "$pinned" ]; then
     echo "$pinned" >build/site-tools/pinned
 fi
 
-# The Markdown files and the files that they link to, with their paths. A linked folder has a README.md or nothing to show.
+# Copy the Markdown files and the files that they link to, with their paths. Linked folders are not
+# copied as a whole: each has a README.md, which is a page already, or nothing to show.
 rm -rf build/site-source build/site-config
 mkdir -p build/site-source build/site-config
 "$python" - <<'END' | tar -cf - --files-from - | tar -xf - -C build/site-source
@@ -41,7 +42,7 @@ for page in pages:
 print("\n".join(sorted(files)))
 END
 cp tools/site/mkdocs.yml build/site-config/mkdocs.yml
-# Without --quiet, under which mkdocs does not count the warnings that --strict makes errors.
+# Do not use --quiet: mkdocs then does not count the warnings that --strict turns into errors.
 NO_MKDOCS_2_WARNING=1 "$python" -m mkdocs build --strict --config-file build/site-config/mkdocs.yml >build/site.log 2>&1 || {
     cat build/site.log
     exit 1

@@ -40,7 +40,7 @@ report=$PWD/$build/ctest.xml
 failures=$build/Testing/Temporary/LastTestsFailed.log
 rm -f "$report" "$failures"
 status=0
-# One more than there are cores: tests of several processes wait more than they compute.
+# One more job than cores, because tests of several processes mostly wait.
 ctest --test-dir "$build" --parallel "$((jobs + 1))" --output-on-failure --output-junit "$report" \
     "$@" || status=$?
 

@@ -32,8 +32,9 @@ export PATH="$PWD/build/wheel-tools/bin:$PATH" SOURCE_DATE_EPOCH=315532800 PYTHO
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-# The command and the extension share the libraries. Paths of this machine are kept out: no RPATH, no names of sources.
-# MPI belongs to the machine: training over several processes meets by --rendezvous.
+# The command and the extension share the libraries. Keep paths of this machine out: no RPATH, no
+# source paths. MPI must match the machine, so the wheel has none: training over several processes
+# uses --rendezvous.
 flags="-ffile-prefix-map=$PWD=."
 settings="-DBUILD_SHARED_LIBS=ON -DSPEECHSHARD_MPI=OFF -DSPEECHSHARD_STATIC_LIBARCHIVE=ON -DCMAKE_SKIP_RPATH=ON
     -DCMAKE_C_FLAGS=$flags -DCMAKE_EXE_LINKER_FLAGS=-s -DCMAKE_SHARED_LINKER_FLAGS=-s -DCMAKE_MODULE_LINKER_FLAGS=-s

@@ -47,20 +47,22 @@ LICENSES = {
     "libyaml-0-2": "MIT",
     "libzstd1": "BSD-3-Clause",
 }
-# Linked statically, so auditwheel does not see them. CUDA's runtime is no Debian package.
+# These libraries are linked statically, so auditwheel does not see them. CUDA's runtime is not a
+# Debian package.
 STATIC = {"speechshard": {"libarchive-dev"}, "speechshard_cuda": {"libstdc++-12-dev"}}
 LICENSES["libstdc++-12-dev"] = GCC
 CUDA_LICENSE = "LicenseRef-NVIDIA-CUDA-EULA"
-# Texts that copyright files refer to, in /usr/share/common-licenses.
+# License texts in /usr/share/common-licenses to which copyright files refer.
 TEXTS = {
     "LGPL-2.0": ["LGPL-2"],
     "LGPL-2.1": ["LGPL-2.1"],
     "LGPL-3.0": ["LGPL-3", "GPL-3"],
     "GPL-3.0": ["GPL-3"],
 }
-# Where pip's packages of NVIDIA have the libraries: folders of site-packages/nvidia.
+# Folders in site-packages/nvidia where NVIDIA's pip packages install their libraries.
 CUDA_FOLDERS = ("cu13", "cudnn", "nccl")
-# Requirements of the extra `train`: what the plug-in loads for training (docs/GPU.md).
+# Requirements of the extra `train`: the libraries that the plug-in loads for training
+# (docs/GPU.md).
 CUDA_LIBRARIES = ("nvidia-cublas>=13,<14", "nvidia-cudnn-cu13>=9,<10", "nvidia-nccl-cu13>=2.14,<3")
 
 

@@ -1,7 +1,7 @@
-/* nearest_id.c: the index finds an id only by its hash, so that every other search reads ids one by
- * one. That is done for a bounded number of them. What a user leaves out are most often the first
- * folders of an id, and a dataset has few of those: ids from evenly spaced places show them, and a
- * lookup of folder and typed id is cheap in a dataset of any size.
+/* nearest_id.c: the index finds an id only by its hash, so any other search must read ids one by
+ * one. The search therefore reads a bounded number of ids. Users most often omit the first folders
+ * of an id, and a dataset has few such folders. Ids at evenly spaced positions show the folders,
+ * and looking up a folder with the typed id is cheap in a dataset of any size.
  */
 #include "nearest_id.h"
 

@@ -139,8 +139,7 @@ static void on_end(void *user, const char *stopped)
     else if (stopped != NULL)
         spsh__cli_message("%s; the same command with --resume auto continues", stopped);
     if (spsh__run_page_write(c->run, NULL, NULL, spsh_io_default(), &err) != SPSH_OK)
-        spsh__cli_error("%s",
-                        err.message); /* a page that cannot be written must not fail the run */
+        spsh__cli_error("%s", err.message); /* the run succeeded without its page */
 }
 
 static int train(train_command *c)

@@ -68,7 +68,7 @@ static spsh_status list(finder *f, const char *path, listing *ret_listing, spsh_
     spsh__view_folder *folder = spsh__view_folder_open(f->view, path);
     f->folders++;
     if (folder == NULL)
-        return SPSH_OK; /* the layout that walks it reports it */
+        return SPSH_OK; /* the layout that walks the folder reports the error */
     for (unsigned i = 0; i < NAMES_MAX && rc == SPSH_OK && spsh__view_folder_next(folder, &entry);
          i++) {
         if (entry.name[0] == '.' || spsh__is_ignored_name(entry.name))
@@ -224,7 +224,7 @@ static spsh_status leads_inside(const finder *f, const char *link, bool *ret_ins
     *ret_inside = root != NULL && real != NULL && strncmp(real, root, root_bytes) == 0 &&
                   (real[root_bytes] == '\0' || real[root_bytes] == '/');
     spsh__view_close(target);
-    return rc == SPSH_E_NO_MEMORY ? rc : SPSH_OK; /* the layout that walks it reports it */
+    return rc == SPSH_E_NO_MEMORY ? rc : SPSH_OK; /* the layout's walk reports the error */
 }
 
 static spsh_status inspect_child(finder *f, const char *child, unsigned depth, spsh_error *err)
@@ -280,7 +280,7 @@ static spsh_status match_folder(finder *f, const char *path, spsh__layout_match 
     if (rc == SPSH_E_NO_MEMORY)
         return SPSH_NO_MEMORY(err);
     if (rc != SPSH_OK)
-        return SPSH_OK; /* the layout that walks it reports it */
+        return SPSH_OK; /* the layout that walks the folder reports the error */
     rc = spsh__layout_match_view(view, f->tier_max, ret_match, err);
     spsh__view_close(view);
     return rc;

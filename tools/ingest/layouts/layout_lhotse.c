@@ -111,7 +111,7 @@ static spsh_status list_names(const spsh__view *view, manifest_list *list, spsh_
     spsh__view_entry entry;
     spsh__view_folder *folder = spsh__view_folder_open(view, "");
     if (folder == NULL)
-        return errno == ENOMEM ? SPSH_NO_MEMORY(err) : SPSH_OK; /* the walk reports it */
+        return errno == ENOMEM ? SPSH_NO_MEMORY(err) : SPSH_OK; /* the walk reports the error */
     while (rc == SPSH_OK && spsh__view_folder_next(folder, &entry)) {
         if (entry.type != SPSH__VIEW_FOLDER && !spsh__is_ignored_name(entry.name) &&
             (is_lines_name(entry.name) || is_whole_name(entry.name)))
@@ -308,7 +308,7 @@ static spsh_status scan_manifest(lhotse_scan *s, const manifest *m, spsh_error *
     return spsh__scan_lines(s->scan, m->name, &visitor, err);
 }
 
-/* ---- which manifests ---- */
+/* ---- choosing manifests ---- */
 
 static bool same_parts(const manifest *a, const manifest *b)
 {

@@ -265,7 +265,7 @@ static spsh_status list_audio(mls_scan *m, const char *name, unsigned depth, sps
         files++;
         rc = take_entry(m, &entry, depth, err);
     }
-    const int os_errno = rc == SPSH_OK ? errno : 0; /* not 0: the listing is incomplete */
+    const int os_errno = rc == SPSH_OK ? errno : 0; /* not 0: the listing failed midway */
     spsh__view_folder_close(folder);
     if (os_errno != 0 && m->pass == PASS_INDEX) {
         path = spsh__builder_text(&m->source);
@@ -289,7 +289,7 @@ static spsh_status pass_audio(mls_scan *m, audio_pass pass, spsh_error *err)
     return list_audio(m, "audio", 0, err);
 }
 
-/* ---- what else is known about an id ---- */
+/* ---- other metadata of an id ---- */
 
 static const spsh__dialect tabs = {.kind = SPSH__DIALECT_RAW, .delimiter = '\t'};
 

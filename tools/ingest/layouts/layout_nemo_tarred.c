@@ -110,7 +110,7 @@ static spsh_status list_folder(const spsh__view *view, const char *folder, spsh_
     return rc;
 }
 
-/* ---- what is there ---- */
+/* ---- manifests and archives ---- */
 
 static spsh__json_format format_of(bool has_shards)
 {

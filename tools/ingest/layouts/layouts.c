@@ -13,7 +13,7 @@
 #define EXTENSION_BYTES    ((size_t)12)
 #define SURVEY_FOLDERS_MAX UINT64_C(64)
 
-/* In the order in which they are listed and tried within a tier. */
+/* All layouts. Layouts of one tier are tried in this order. */
 /* clang-format off: one a line */
 const spsh_layout *const spsh__layouts[] = {
     &spsh__layout_lhotse_shar,

@@ -28,7 +28,7 @@
 #define STATE_SPECIAL   UINT32_C(4)
 #define STATE_AUDIO     UINT32_C(8) /* the name is an audio name: an orphan if no row has it */
 #define STATE_ROW       UINT32_C(16)
-#define TABLE_SHIFT     8 /* index of the first table that named it */
+#define TABLE_SHIFT     8 /* bit position: index of the first table that named the clip */
 #define TABLE_MASK      UINT32_C(15)
 
 typedef struct clip_column {
@@ -161,7 +161,7 @@ static spsh_status list_clips(clip_scan *c, const char *year, bool report, spsh_
             rc = list_entry(c, &entry, name, report, err);
     }
     if (folder != NULL && rc == SPSH_OK)
-        os_errno = errno; /* not 0: the listing is incomplete */
+        os_errno = errno; /* not 0: the listing failed midway */
     spsh__view_folder_close(folder);
     const bool is_file = folder == NULL && name[0] != '\0'; /* with the name of a year */
     if (rc == SPSH_OK && (os_errno == ENOMEM || !spsh__name_index_settle(&c->index)))

@@ -33,7 +33,7 @@ typedef struct manifest_scan {
     const spsh__json_archives *members; /* NULL: audio is in separate files */
     const char *names[SPSH__JSON_NAMES_MAX];
     spsh__audio_resolver *resolver;
-    spsh_bytes split;                                /* by its name */
+    spsh_bytes split;                                /* split in the manifest's name */
     const spsh__json_value *roles[SPSH__JSON_ROLES]; /* values of the current line by role; NULL:
                                                         none */
     spsh_bytes texts[NAME_ROLES_COUNT];              /* unescaped strings of the roles */

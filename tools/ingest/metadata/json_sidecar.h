@@ -18,8 +18,8 @@ typedef struct spsh__json_sidecar {
 /**
  * Read the sidecar at a path of the view.
  *
- * @param has_text the text is already known: a text in the file becomes an extra @param ret_problem
- * NULL, or why the sidecar has no usable contents
+ * @param has_text     the text is already known: a text in the file becomes an extra
+ * @param ret_problem  NULL, or why the sidecar has no usable contents
  */
 SPSH_NODISCARD spsh_status spsh__json_sidecar_read(spsh__json_sidecar *sidecar,
                                                    const spsh__view *view, const char *path,

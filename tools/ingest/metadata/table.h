@@ -88,8 +88,8 @@ typedef struct spsh__table_format {
  * Detect delimiter, quoting, and columns. The extension of path decides which delimiter is tried
  * first.
  *
- * @param rules columns that the user assigned, or NULL @param ret_format free its columns, even if
- * found is false
+ * @param rules       columns that the user assigned, or NULL
+ * @param ret_format  the caller frees its columns, even if found is false
  */
 SPSH_NODISCARD spsh_status spsh__table_sniff(const spsh__text_input *input, const char *path,
                                              spsh__table_quoting quoting,

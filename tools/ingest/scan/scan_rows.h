@@ -14,7 +14,7 @@ typedef spsh_status (*spsh__line_fn)(void *user, const spsh__jsonl_line *line,
 
 typedef struct spsh__row_visitor {
     spsh__dialect dialect;
-    /* For the first row, also a broken one, before the others; NULL: the first row is data. */
+    /* Called for the first row, even if it is broken. NULL: the first row is data. */
     spsh_status (*header_fn)(void *user, const spsh__row *row, spsh_error *err);
     spsh__row_fn row_fn;
     /* Called before row_fn with the bytes after the row; NULL: not needed. */

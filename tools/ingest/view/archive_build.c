@@ -38,7 +38,7 @@ typedef struct build {
     bool is_stdin;
 } build;
 
-/* ---- small things ---- */
+/* ---- helpers ---- */
 
 void spsh__indexed_archive_clear(spsh__indexed_archive *archive)
 {
@@ -202,7 +202,7 @@ spsh_status spsh__archive_is_one(const spsh_io *io, const char *path, bool *ret_
     return rc;
 }
 
-/* ---- which archives ---- */
+/* ---- finding archives ---- */
 
 static bool lies_on_disk(const char *root, spsh_bytes folder, spsh_bytes own, const char *name)
 {
@@ -534,7 +534,7 @@ static spsh_status add_member(reader *r, const spsh__archive_member *member, sps
     spsh_status rc = SPSH_OK;
 
     if (member->name[0] == '\0' && member->type == SPSH__ARCHIVE_FOLDER)
-        return SPSH_OK; /* "./" */
+        return SPSH_OK; /* the entry "./" of the archive itself */
     if (member->problem != NULL)
         return member->type == SPSH__ARCHIVE_FOLDER
                    ? SPSH_OK
@@ -636,7 +636,7 @@ static spsh_status unpack_and_read(build *b, size_t number, spsh_error *err)
     return read_archive(b, number, damage, err);
 }
 
-/* ---- all of them ---- */
+/* ---- the whole build ---- */
 
 static void announce(const build *b)
 {

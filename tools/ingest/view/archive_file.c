@@ -88,7 +88,7 @@ struct spsh__archive {
     spsh__builder target;
 };
 
-/* ---- what libarchive calls ---- */
+/* ---- callbacks of libarchive ---- */
 
 /* Read input into the buffer from `at` on. Returns the byte count, 0 at the end, or a negative
  * value after a failure. */
@@ -189,7 +189,7 @@ static la_int64_t on_seek(struct archive *handle, void *user, la_int64_t offset,
     return base + offset;
 }
 
-/* ---- failing ---- */
+/* ---- errors ---- */
 
 /* Convert the error of libarchive to a status. */
 static spsh_status fail_read(spsh__archive *a, spsh_error *err)
@@ -237,7 +237,7 @@ static spsh_status read_at(const spsh__archive *a, void *out, size_t size_bytes,
     return SPSH_OK;
 }
 
-/* ---- what a file is ---- */
+/* ---- detecting the format ---- */
 
 /* Whether head is a tar header with a valid checksum. Blocks of zeros prove nothing. */
 static bool is_tar(const uint8_t *head, size_t size_bytes)
@@ -679,7 +679,7 @@ static spsh_status fill_member(spsh__archive *a, struct archive_entry *entry,
     return member->type == SPSH__ARCHIVE_FILE ? fill_file(a, entry, member, err) : SPSH_OK;
 }
 
-/* ---- the end ---- */
+/* ---- the end of an archive ---- */
 
 /* Whether the parser stopped at an end mark: two blocks of zeros instead of a header. Bytes after
  * the mark are ignored, as in tar. libarchive also stops at the end of the file, which looks the
@@ -847,7 +847,7 @@ spsh_status spsh__archive_next(spsh__archive *archive, spsh__archive_member *ret
     return rc;
 }
 
-/* ---- bytes ---- */
+/* ---- reading data ---- */
 
 /* Zeros for the hole before a block of a sparse member. */
 static spsh_bytes hole(const spsh__archive *a, uint64_t size_bytes)

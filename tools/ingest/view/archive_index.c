@@ -492,7 +492,7 @@ bool spsh__archive_index_folder(const spsh__archive_index *index, const char *pa
         return true;
     if (path[0] == '\0')
         return index->is_root;
-    return spsh__archive_table_find(&index->table, path, &number) && /* an empty one */
+    return spsh__archive_table_find(&index->table, path, &number) && /* an empty folder */
            spsh__archive_table_entry(&index->table, number).member == SPSH__NO_MEMBER;
 }
 

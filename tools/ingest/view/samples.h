@@ -39,8 +39,8 @@ typedef struct spsh__sample_sink {
 /**
  * Read the samples of an archive of the view, in order.
  *
- * @param to_last_dot keys end at the last dot of the name instead of the first @return the code of
- * a sink function or of spsh__view_members
+ * @param to_last_dot  keys end at the last dot of the name instead of the first dot
+ * @return the code of a sink function or of spsh__view_members
  */
 SPSH_NODISCARD spsh_status spsh__samples_read(const spsh__view *view, const char *archive,
                                               bool to_last_dot, const spsh__sample_sink *sink,

@@ -1,5 +1,4 @@
-/* train_simulate_out.c: print simulated strategies on a cluster, as a table for people or as JSON.
- */
+/* train_simulate_out.c: print strategies simulated on a cluster, as a table or as JSON. */
 #include "train_simulate_out.h"
 
 #include <inttypes.h>
