@@ -13,7 +13,7 @@ function(speechshard_add_ffmpeg_plugin)
         message(STATUS "The FFmpeg plug-in is not built: sanitizers do not see its libraries")
         return()
     endif()
-    # 59 is FFmpeg 5.1, the first with AVChannelLayout.
+    # libavformat 59 belongs to FFmpeg 5.1, the first version with AVChannelLayout.
     pkg_check_modules(FFMPEG IMPORTED_TARGET libavformat>=59.27 libavcodec>=59.37 libavutil>=57.28)
     if(NOT FFMPEG_FOUND)
         if(NOT SPEECHSHARD_FFMPEG STREQUAL "AUTO")

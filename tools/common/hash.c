@@ -1,5 +1,5 @@
-/* hash.c: XXH3 for ids, plans and journals. The packer uses only the public
- * headers of shardfmt, which do not export xxHash, so it calls xxHash by itself.
+/* hash.c: XXH3 for ids, plans, and journals. The packer uses only the public headers of shardfmt,
+ * which do not export xxHash, so it calls xxHash by itself.
  */
 #include "hash.h"
 

@@ -201,7 +201,7 @@ static spsh_bytes cell_text(const spsh_table *table, size_t cell)
     return (spsh_bytes){(const uint8_t *)table->cells[cell], strlen(table->cells[cell])};
 }
 
-/* Columns left for the last cell of a row; at least one, 0 for no limit. */
+/* Return the columns left for the last cell of a row, at least 1. 0: no limit. */
 static size_t last_cell_columns(const spsh_table *table, const size_t *widths, size_t columns_max)
 {
     size_t before = 0;

@@ -218,7 +218,7 @@ static void draw_gap(spsh__builder *out, const spsh__svg_histogram *h)
             HEIGHT - TOP - BOTTOM);
 }
 
-/* Labels alternate between two lines, so that neighbours do not overlap. */
+/* Labels alternate between two lines, so that adjacent labels do not overlap. */
 static void draw_marks(spsh__builder *out, const spsh__svg_histogram *h)
 {
     for (size_t i = 0; i < h->mark_count; i++) {

@@ -26,7 +26,7 @@ typedef struct dedupe_command {
     spsh_progress progress;
 } dedupe_command;
 
-/* ---- callbacks during the run ---- */
+/* ---- callbacks of the run ---- */
 
 static int on_progress(void *user, const char *stage, uint64_t done, uint64_t total)
 {

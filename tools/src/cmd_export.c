@@ -36,7 +36,7 @@ typedef struct run_state {
     spsh__export *target;
     spsh__selection *selection;
     spsh_reader *audio_reader;
-    spsh_reader *text_reader; /* separate: calls on audio_reader keep its strings valid */
+    spsh_reader *text_reader; /* its strings stay valid while audio_reader is used */
     uint64_t exported, skipped, failed, bytes;
 } run_state;
 

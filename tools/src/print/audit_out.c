@@ -136,7 +136,7 @@ int spsh__audit_display(const spsh_audit *audit)
     return rc;
 }
 
-/* ---- what it would take ---- */
+/* ---- estimates ---- */
 
 int spsh__audit_print_estimate(const spsh_dedup_sources *sources, const spsh_audit_options *options,
                                bool json)

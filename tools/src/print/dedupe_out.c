@@ -271,7 +271,7 @@ int spsh__dedupe_print_json(const spsh_dedupe_options *options, const spsh_dedup
     return spsh__cli_json(json);
 }
 
-/* ---- what it would take ---- */
+/* ---- estimates ---- */
 
 static void print_estimate(const spsh_dedupe_options *options, const spsh_dedup_cost *cost,
                            double join_s)

@@ -7,7 +7,7 @@
 #include "common/byte_builder.h"
 #include "pack_out.h"
 
-/* ---- what happened ---- */
+/* ---- results of the run ---- */
 
 static void row_count(spsh_table *table, const char *name, uint64_t value, const char *note)
 {
