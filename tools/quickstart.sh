@@ -8,7 +8,7 @@
 # The first step installs missing packages of Debian, and builds the command. The second step fetches some 1,100
 # recorded phrases in English and Spanish from Debian's archive into build/quickstart. They are not installed.
 # A second call skips completed steps, and resumes a training that was stopped.
-# SPEECHSHARD_QUICKSTART_EPOCHS sets the number of training epochs. With few, the model learns nothing.
+# SPEECHSHARD_QUICKSTART_EPOCHS sets the number of training epochs. Too few train nothing.
 set -eu
 cd "$(dirname "$0")/.."
 
