@@ -125,7 +125,7 @@ static inline bool kit_same_numbers(const spsh__checkpoint *c, const spsh__check
            c->strategy_size == w->strategy_size;
 }
 
-/* Whether a state that was read equals kit_fill's for its samples, bit for bit. */
+/* Whether a state that was read equals the state of kit_fill for its samples, bit for bit. */
 static inline bool kit_is_whole(const spsh__checkpoint *c)
 {
     kit_state s;
@@ -165,7 +165,7 @@ static inline uint64_t kit_newest(const char *run)
     return samples;
 }
 
-/* Samples, on the disk. */
+/* Write the checkpoint after this many samples, and wait until it is on the disk. */
 static inline void kit_put(spsh__checkpoint_writer *writer, kit_state *s, uint64_t samples)
 {
     spsh_error err = SPSH_ERROR_INIT;
@@ -189,7 +189,7 @@ static inline spsh__checkpoint_writer *kit_writer(const char *run, uint32_t keep
     return writer;
 }
 
-/* The bytes of a checkpoint as a writer leaves it; the caller's to free(). */
+/* The bytes of a checkpoint file from a writer. The caller frees them. */
 static inline uint8_t *kit_file(uint64_t elements, uint64_t samples, size_t *ret_size)
 {
     char folder[256];

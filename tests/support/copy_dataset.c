@@ -144,7 +144,7 @@ uint64_t copy_dataset_file(copy_dataset *set, spsh_bytes file, spsh_codec codec,
     return add_record(set, file, file.data, codec, rate_hz, ret_samples);
 }
 
-/* at: SIZE_MAX spoils nothing. */
+/* at: position of a byte to damage; SIZE_MAX: none. */
 static uint64_t add_audio(copy_dataset *set, const copy_audio *audio, size_t at, uint8_t value)
 {
     const size_t capacity = 1024 + (size_t)8 * audio->samples * audio->channels;

@@ -39,17 +39,17 @@ uint64_t copy_dataset_record(copy_dataset *set, const copy_audio *audio);
 uint64_t copy_dataset_file(copy_dataset *set, spsh_bytes file, spsh_codec codec, uint32_t rate_hz,
                            uint64_t *ret_samples);
 void copy_dataset_row(copy_dataset *set, const spsh_utterance *row);
-/* Utterance n of those that are added so has the id "u<n>". */
+/* The n-th utterance that these functions add has the id "u<n>". */
 void copy_dataset_utterance(copy_dataset *set, uint64_t record, uint64_t start, uint64_t samples,
                             const char *split);
-/* A record with an utterance that is all of it, of split "train". */
+/* Add a record, and an utterance of split "train" that covers the whole record. */
 void copy_dataset_add(copy_dataset *set, const copy_audio *audio);
-/* The same, where byte `at` of the encoded record is another, under checksums that are right. */
+/* The same, with byte `at` of the encoded record changed before its checksums are computed. */
 void copy_dataset_add_spoiled(copy_dataset *set, const copy_audio *audio, size_t at, uint8_t value);
 /* Publishes and frees. */
 void copy_dataset_close(copy_dataset *set, spsh_dedupe dedupe);
 
-/* All of the above at once: utterance "u<n>" is all of audios[n]. */
+/* Make a whole dataset: utterance "u<n>" covers all of audios[n]. */
 void copy_dataset_make(const char *path, uint8_t tag, const copy_audio *audios, size_t count);
 
 #endif

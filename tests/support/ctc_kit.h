@@ -12,7 +12,7 @@ typedef enum ctc_kind { CTC_F64, CTC_SIMD128, CTC_AVX2, CTC_KINDS } ctc_kind;
 
 static const double ctc_tolerances[CTC_KINDS] = {1e-12, 2e-6, 2e-6};
 
-/* Kinds below this run here. */
+/* This processor supports the kinds below the returned one. */
 static inline ctc_kind ctc_kinds(void)
 {
     return spsh__ctc_f32_avx2() == NULL ? CTC_AVX2 : CTC_KINDS;
@@ -63,7 +63,7 @@ static inline spsh__ctc_result ctc_run_f64(const spsh__ctc_utterance *u, const d
     return result;
 }
 
-/* logits should be floats in value. */
+/* The values of the logits should be exact in float. */
 static inline spsh__ctc_result ctc_run(ctc_kind kind, const spsh__ctc_utterance *u,
                                        const double *logits, double *dlogits)
 {
@@ -73,7 +73,7 @@ static inline spsh__ctc_result ctc_run(ctc_kind kind, const spsh__ctc_utterance 
                        dlogits);
 }
 
-/* From -1 to 1, as a float has it. */
+/* From -1 to 1, exact in float. */
 static inline double ctc_random(uint64_t *random)
 {
     return (double)(float)((double)(test_random(random) >> 11) / 4503599627370496.0 - 1);

@@ -1,5 +1,5 @@
 /* doubles.h: buffers of any backend written and read as doubles, for tests that compare backends.
- * Those of the backend `reference` are doubles; the others have floats, or halves.
+ * Buffers of the backend `reference` hold doubles. Other backends have floats or float16 values.
  */
 #ifndef DOUBLES_H
 #define DOUBLES_H

@@ -63,7 +63,7 @@ static inline exact_found exact_find(const spsh_dedup_source *sources, size_t so
     REQUIRE(error.status == SPSH_OK);
     if (found.count > 0)
         qsort(found.matches, found.count, sizeof(*found.matches), spsh__match_compare);
-    for (size_t i = 0; i < found.count; i++) { /* all of a match goes to files and back */
+    for (size_t i = 0; i < found.count; i++) { /* all fields survive writing and reading */
         uint8_t bytes[SPSH__MATCH_BYTES];
         spsh__match back;
         spsh__match_encode(&found.matches[i], bytes);

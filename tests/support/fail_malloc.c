@@ -10,12 +10,12 @@
 
 struct fail_malloc fail_malloc = {.at = UINT64_MAX};
 
-/* Returns in each child, and when all have ended in their parent. */
+/* Returns in each child. In the parent, returns after all children have ended. */
 static void fork_at(uint64_t call)
 {
     for (int later = 0; later < 2; later++) {
         int status = 0;
-        (void)fflush(NULL); /* or it is written twice */
+        (void)fflush(NULL); /* else the child writes buffered output again */
         const pid_t child = fork();
         if (child == 0) {
             fail_malloc.forks = false;

@@ -25,11 +25,11 @@
 #include <stdint.h>
 
 extern struct fail_malloc {
-    _Atomic uint64_t calls; /* allocations asked for since it was set to 0 */
+    _Atomic uint64_t calls; /* number of allocations since it was set to 0 */
     uint64_t at;            /* UINT64_MAX: never */
     bool later_too;         /* the calls after it fail as well */
-    bool forks; /* two children at each call: it fails there once, or with all that follow */
-    uint64_t children, bad_children; /* the second: that did not exit with 0 */
+    bool forks; /* fork two children at each call: only this call fails, or all later ones, too */
+    uint64_t children, bad_children; /* bad_children: those that did not exit with 0 */
 } fail_malloc;
 
 #endif

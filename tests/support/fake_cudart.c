@@ -56,7 +56,7 @@ typedef enum kernel_kind { KERNEL_FRAMES, KERNEL_STATISTICS, KERNEL_FINISH } ker
 static const char *const kernel_names[KERNELS] = {"frames_kernel", "statistics_kernel",
                                                   "finish_kernel"};
 
-/* A launch. */
+/* Arguments of a launched kernel. */
 typedef struct started {
     kernel_kind kernel;
     extent3 grid;
@@ -107,7 +107,7 @@ static void make_context(void)
     (void)__atomic_fetch_or(&contexts, UINT32_C(1) << device, __ATOMIC_RELAXED);
 }
 
-/* At the start of all that CUDA does in one. */
+/* Called first by every function that needs a context. */
 static void need_context(void)
 {
     if (!has_context)
@@ -201,7 +201,7 @@ int fake_fill(void *memory, int byte, size_t size_bytes, void *stream) __asm__("
 int fake_memory_info(size_t *free_bytes, size_t *all_bytes) __asm__("cudaMemGetInfo");
 int fake_pointer(int *attributes, const void *memory) __asm__("cudaPointerGetAttributes");
 
-/* Allocating is refused to a thread that captures, unless it says that it knows. */
+/* A thread that captures may allocate only in relaxed mode. */
 static bool may_allocate(void)
 {
     return !twin_is_capturing() || mode == MODE_RELAXED;
@@ -228,7 +228,7 @@ int fake_free(void *memory)
 int fake_host_alloc(void **memory, size_t size_bytes, unsigned flags)
 {
     need_context();
-    (void)flags; /* featgen's are of one device */
+    (void)flags; /* portable or not: featgen uses its memory on one device */
     if (!may_allocate())
         return kept(CAPTURE_UNSUPPORTED);
     return kept_status(twin_table.host_alloc_fn(size_bytes, memory, NULL));
@@ -269,7 +269,7 @@ int fake_copy(void *to, const void *from, size_t size_bytes, int kind)
     return rc != SUCCESS ? rc : kept_status(twin_table.synchronize_fn(NULL, NULL));
 }
 
-/* On the thread's device, whose memory and stream it must be. */
+/* The memory and the stream must belong to the device of the thread. */
 int fake_fill(void *memory, int byte, size_t size_bytes, void *stream)
 {
     need_context();
@@ -290,7 +290,7 @@ int fake_memory_info(size_t *free_bytes, size_t *all_bytes)
     return kept_status(rc);
 }
 
-/* Its first two members: what memory it is, whose. */
+/* Sets the first two members: the kind of memory, and its device. */
 int fake_pointer(int *attributes, const void *memory)
 {
     need_context();
@@ -476,7 +476,7 @@ int fake_event_time(float *ms, void *first, void *last)
     return kept_status(twin_table.event_ms_fn(first, last, ms, NULL));
 }
 
-/* ---- graphs: the twin's is the instance; the graph it is made of is the same thing ---- */
+/* ---- graphs: the emulation has one object for a graph and its executable instance ---- */
 
 int fake_capture_begin(void *stream, int how) __asm__("cudaStreamBeginCapture");
 int fake_capture_end(void *stream, void **graph) __asm__("cudaStreamEndCapture");
@@ -554,7 +554,7 @@ int fake_graph_launch(void *made, void *stream)
     return kept_status(twin_table.graph_launch_fn(made, stream, NULL));
 }
 
-/* ---- launches: what nvcc makes of <<<>>> ---- */
+/* ---- launches: the calls that nvcc generates for <<<>>> ---- */
 
 void **fake_register_binary(const void *binary) __asm__("__cudaRegisterFatBinary");
 void fake_register_end(void **handle) __asm__("__cudaRegisterFatBinaryEnd");
@@ -619,7 +619,7 @@ int fake_get_kernel(const void **kernel, const void *host)
     return SUCCESS;
 }
 
-/* The limits that a device has. */
+/* Whether a launch is within the limits of a device. */
 static bool is_possible(kernel_kind kernel, extent3 grid, extent3 block, size_t shared_bytes)
 {
     const size_t most = kernel == KERNEL_FRAMES ? shared_bytes_max : SHARED_BYTES_DEFAULT;
@@ -627,7 +627,7 @@ static bool is_possible(kernel_kind kernel, extent3 grid, extent3 block, size_t 
            block.x == SPSH__DEVICE_THREADS && block.y == 1 && block.z == 1 && shared_bytes <= most;
 }
 
-/* A stream of the thread's device. */
+/* stream: must belong to the device of the thread. */
 int fake_launch(const void *kernel, extent3 grid, extent3 block, void **arguments,
                 size_t shared_bytes, void *stream)
 {

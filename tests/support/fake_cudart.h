@@ -8,7 +8,7 @@
 
 typedef uint32_t fake_contexts_fn(void);
 
-/* The devices that this process has contexts on, a bit each. */
+/* The devices on which this process has contexts, one bit per device. */
 SPSH_API fake_contexts_fn fake_contexts;
 
 #endif

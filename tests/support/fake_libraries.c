@@ -4,7 +4,7 @@
  *
  * Written from the libraries' documentation: matrices in column-major order, tensors by
  * descriptors. It checks its arguments: pointers have the promised alignment, work space has the
- * requested size, and algorithms are the first that fits of those that it offered.
+ * requested size, and the algorithm is the first offered one that fits.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -63,7 +63,7 @@ typedef struct preference {
     uint32_t alignment[4], schemes;
 } preference;
 
-typedef struct algorithm { /* what the preference was */
+typedef struct algorithm { /* the preference that the algorithm was chosen for */
     uint32_t alignment[4], schemes, magic;
 } algorithm;
 
@@ -223,7 +223,7 @@ static float factor_of(const spsh__device_array *values, uint64_t at, bool is_tf
                    : value;
 }
 
-/* `lines` rows (or columns) of a factor, of `depth` elements each; ours. */
+/* `lines` rows (or columns) of a factor, of `depth` elements each. The caller frees them. */
 static float *lines_of(const matrix *m, uint64_t lines, uint64_t depth, bool is_tf32, bool is_row)
 {
     const uint64_t lead = (uint64_t)m->shape.lead;
@@ -280,7 +280,7 @@ static bool is_product(const product_work *w)
     return has_types && a_rows == c->rows && b_columns == c->columns && a_depth == b_depth;
 }
 
-/* Parts are not added up in 16 bits. */
+/* Whether partial sums are added in float, not in 16 bits. */
 static bool rounds_once(const product_work *w, const algorithm *one)
 {
     const uint32_t in_floats = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
@@ -522,7 +522,7 @@ static cudnnStatus_t fake_cudnnGetConvolutionBackwardFilterAlgorithm_v7(
     return CUDNN_STATUS_SUCCESS;
 }
 
-/* The one that varies comes first, and needs more than the good one. */
+/* The algorithm that varies is offered first, and needs more work space than the good one. */
 static size_t work_bytes_of(int number)
 {
     return number == HUGE_ONE ? (size_t)2 << 30 : number == VARYING ? (size_t)3 << 20 : 65536;
@@ -600,7 +600,7 @@ static size_t place_of(const side *s, const int at[4])
            (size_t)at[3];
 }
 
-/* All of a tensor as floats; ours. */
+/* A whole tensor as floats. The caller frees them. */
 static float *floats_of(const conv_work *w, const side *s)
 {
     const bool is_tf32 = s->values.kind == SPSH__DEVICE_F32 && w->how.math != CUDNN_FMA_MATH;
@@ -614,7 +614,7 @@ typedef struct conv_floats {
     float *x, *w, *y, *sums;
 } conv_floats;
 
-/* One output, one channel of the input: all of the kernel. */
+/* Apply the whole kernel for one output and one channel of the input. */
 static void meet(const conv_work *w, const int y_at[4], int channel, const conv_floats *f)
 {
     const size_t y = place_of(&w->y, y_at);
@@ -671,8 +671,8 @@ typedef struct conv_call {
     size_t work_bytes;
 } conv_call;
 
-/* With the mathematics that it was offered with; one that varies never where sums would be rounded.
- */
+/* Whether the call has the math type of the offer. The algorithm that varies is never offered if
+ * sums would be rounded. */
 static bool is_offered(const conv_work *w, int number)
 {
     const bool is_float = w->x.shape.type == CUDNN_DATA_FLOAT;
@@ -768,7 +768,7 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *prop, int device)
     return cudaSuccess;
 }
 
-/* Recurrent layers go their own way: twin_rnn.c. */
+/* Recurrent layers are emulated in twin_rnn.c. */
 #define CONVOLUTION_CALLS(X)                                                                       \
     X(cudnnCreate)                                                                                 \
     X(cudnnDestroy)                                                                                \

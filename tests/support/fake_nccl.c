@@ -1,5 +1,5 @@
-/* fake_nccl.c: as much of libnccl.so.2 as says which version it is; and, under another name, a
- * library that lacks what its name promises. */
+/* fake_nccl.c: the part of libnccl.so.2 that returns its version. Under another name, it is a
+ * library without the functions that its name promises. */
 #include "speechshard/base.h"
 
 /* NCCL's name. NOLINTBEGIN(readability-identifier-naming) */

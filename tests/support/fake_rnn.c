@@ -25,7 +25,7 @@ typedef struct handle {
 } handle;
 
 typedef struct rnn {
-    spsh__cudnn_plan plan; /* without frames and batch */
+    spsh__cudnn_plan plan; /* frames and batch are not set */
     cudnnDataType_t type;
 } rnn;
 
@@ -115,7 +115,7 @@ static cudnnStatus_t fake_cudnnGetTensorNdDescriptor(cudnnTensorDescriptor_t of,
     return good_if(most >= 3);
 }
 
-/* Lengths greater than 0, from long to short; here all as long as the longest. */
+/* cuDNN wants lengths above 0 in descending order. Here all must equal the longest. */
 static cudnnStatus_t fake_cudnnSetRNNDataDescriptor(cudnnRNNDataDescriptor_t of,
                                                     cudnnDataType_t type,
                                                     cudnnRNNDataLayout_t layout, int frames,
@@ -174,7 +174,7 @@ static cudnnStatus_t status_of(spsh_status rc)
                                       : CUDNN_STATUS_EXECUTION_FAILED;
 }
 
-/* A layer of the twin's for as many rows. */
+/* Open a layer of the emulation for this number of frames and utterances. */
 static cudnnStatus_t open_layer(cudnnRNNDescriptor_t of, int frames, int batch, void **ret_layer,
                                 spsh__cudnn_sizes *sizes)
 {

@@ -17,7 +17,7 @@
 typedef struct fault_alloc {
     uint64_t fail_at;               /* UINT64_MAX: never */
     bool fails_once;                /* calls after fail_at succeed */
-    _Atomic uint64_t call_count;    /* allocations asked for so far */
+    _Atomic uint64_t call_count;    /* number of allocations so far */
     _Atomic int64_t live_count;     /* blocks that are not freed yet */
     _Atomic int64_t live_bytes;     /* their sum */
     _Atomic int64_t live_bytes_max; /* its highest value */

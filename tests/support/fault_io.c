@@ -92,7 +92,7 @@ static int fault_stat(void *user, const char *path, struct stat *ret_stat)
 
 static int fault_fsync(void *user, int fd)
 {
-    (void)fd; /* no test pulls the plug, and thousands of syncs take minutes */
+    (void)fd; /* no test cuts the power, and thousands of syncs would take minutes */
     return must_fail(user) ? failure(user) : 0;
 }
 

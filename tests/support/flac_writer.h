@@ -6,7 +6,7 @@
  *     size_t size_bytes = flac_writer_end(&writer);  -- fills in STREAMINFO's count
  *
  * It shares no line with the library, checksums included, and it can write what encoders do not:
- * variable block sizes, any frame number, samples that leave their range.
+ * variable block sizes, any frame number, samples that exceed their range.
  */
 #ifndef FLAC_WRITER_H
 #define FLAC_WRITER_H
@@ -20,14 +20,14 @@ typedef struct flac_writer {
     uint32_t bits_per_sample;
     uint32_t sample_rate_hz;
     bool variable;         /* block sizes vary: frames are numbered by sample */
-    bool hides_count;      /* STREAMINFO states no count, as a pipe's does */
+    bool hides_count;      /* STREAMINFO states no count, as if written to a pipe */
     uint64_t first_number; /* number of the first frame */
     uint8_t md5[16];       /* goes into STREAMINFO */
 
     uint8_t *dst;
     size_t capacity_bytes;
     size_t size_bytes;
-    uint32_t bit_count; /* bits of the begun byte */
+    uint32_t bit_count; /* number of bits in the incomplete byte */
     uint64_t samples;
     uint64_t frames;
     uint32_t block_samples_max;
@@ -47,8 +47,8 @@ typedef struct flac_prediction {
     int32_t taps[4];
 } flac_prediction;
 
-/* Interleaved samples, which may leave the range of bits_per_sample after the first order of them,
- * as in the files of old encoders. */
+/* Interleaved samples. After the first `order` samples, they may exceed the range of
+ * bits_per_sample, as in files of old encoders. */
 size_t flac_writer_predicted_frame(flac_writer *writer, const int32_t *pcm, uint32_t samples,
                                    const flac_prediction *prediction);
 

@@ -52,7 +52,7 @@ static spsh_status write_rows(const index_files *files, spsh__section_writer *se
         uint64_t rows = left < BATCH ? left : BATCH;
         for (uint32_t c = SPSH__INDEX_COLUMN_FIRST; c <= SPSH__INDEX_COLUMN_LAST; c++) {
             uint32_t width = spsh__index_element_bytes(c);
-            for (uint64_t i = 0; i < rows; i++) /* what is too much the next one writes over */
+            for (uint64_t i = 0; i < rows; i++) /* the next store overwrites the excess bytes */
                 spsh__store_u64le(bytes + i * width, files->cell_fn(files->user, c, first + i));
             rc = spsh__section_append(sections, c, bytes, rows, err);
             if (rc != SPSH_OK)

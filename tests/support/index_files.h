@@ -13,7 +13,7 @@
 
 #include "speechshard/dataset.h"
 
-/* Names 0 ... count - 1 one after the other; ends[i] is where name i ends. */
+/* Names 0 to count - 1, concatenated; ends[i] is the end of name i. */
 typedef struct index_names {
     uint64_t *ends;
     char *bytes;
@@ -24,7 +24,7 @@ typedef struct index_files {
     const char *path;          /* a folder that exists */
     const uint8_t *dataset_id; /* 16 bytes */
     uint64_t utterance_count;
-    uint64_t shard_count; /* they hold as many utterances each, the last one the rest */
+    uint64_t shard_count; /* all have the same number of utterances; the last has the rest */
     uint64_t shard_bytes;
     index_names names[SPSH_NAME_KINDS];
     /* The value of an index column (SPSH__INDEX_*) at a position. */

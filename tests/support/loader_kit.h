@@ -53,7 +53,7 @@ static inline spsh_loader_options small_options(void)
     return opt;
 }
 
-/* The same of features, which are borrowed until open. */
+/* The same with features, which are borrowed until the loader is opened. */
 static inline spsh_loader_options feature_options(const spsh_feature_options *features)
 {
     spsh_loader_options opt = small_options();

@@ -205,7 +205,7 @@ static void add_recording(spsh_shard_writer *writer, size_t number, const char *
         if (u->recording == number)
             write_expected(expected, "wav", i, wav, make_wav(r, &p, u->start, u->samples, wav));
     }
-    /* A pcm payload does not say its rate; the same samples as a WAV file have the same hash. */
+    /* A pcm payload does not state its rate. A WAV file of the same samples has the same hash. */
     spsh_bytes file = {payload, payload_bytes};
     if (r->codec == SPSH_CODEC_PCM)
         file = (spsh_bytes){wav, make_wav(r, &p, 0, r->samples, wav)};

@@ -1,4 +1,4 @@
-/* memory_dataset.c: descriptors are file numbers; what changes files answers EROFS. */
+/* memory_dataset.c: descriptors are file numbers; functions that change files return EROFS. */
 #include "memory_dataset.h"
 
 #include <fcntl.h>
@@ -11,7 +11,7 @@
 #include "reseal.h"
 #include "spsh_test.h"
 
-static memory_dataset *loading; /* nftw has no argument for its caller */
+static memory_dataset *loading; /* nftw passes no user pointer */
 static size_t root_bytes;
 
 static int load_file(const char *path, const struct stat *info, int kind, struct FTW *walk)
@@ -121,7 +121,7 @@ spsh_io memory_dataset_table(memory_dataset *memory)
 
 /* ---- changing files ---- */
 
-/* NULL when the directory, which may be damaged, does not lead there. */
+/* NULL if the directory, which may be damaged, has no valid entry for the section. */
 static uint8_t *find_section(const memory_file *file, uint32_t id, uint64_t *ret_bytes)
 {
     if (file->size_bytes < SPSH__PAGE_BYTES + SPSH__FOOTERS_BYTES)

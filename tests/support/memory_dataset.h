@@ -5,8 +5,8 @@
  *     spsh_io io = memory_dataset_table(&memory);
  *     spsh_dataset_open("anything", {.io = &io}, ...)
  *
- * A file is found by the end of its path. Mappings point into its data: when that is a block of its
- * exact size, a sanitizer sees an over-read of one byte.
+ * A file is found by the end of its path. Mappings point into its data. If the data is a block of
+ * its exact size, a sanitizer sees an over-read of one byte.
  */
 #ifndef MEMORY_DATASET_H
 #define MEMORY_DATASET_H
@@ -33,14 +33,14 @@ void memory_dataset_free(memory_dataset *memory);
 /* memory must outlive the table. */
 spsh_io memory_dataset_table(memory_dataset *memory);
 
-/* By name; the test stops when it is not there. */
+/* Find a file by its name. The test stops if there is none. */
 memory_file *memory_dataset_file(memory_dataset *memory, const char *name);
 
-/* A section of a container without blocks; the test stops when it is not there. */
+/* Find a section of a container without blocks. The test stops if there is none. */
 uint8_t *memory_dataset_section(const memory_file *file, uint32_t id, uint64_t *ret_bytes);
 
-/* Let the manifest name index and overlays as they are now: file id, root hash and size; then make
- * its own checksums right. */
+/* Update the file id, root hash, and size of the index and the overlays in the manifest. Then
+ * correct the checksums of the manifest. */
 void memory_dataset_agree(memory_dataset *memory);
 
 #endif

@@ -3,8 +3,8 @@
  *     memory_io memory = {data, size_bytes};
  *     spsh_io io = memory_io_table(&memory);
  *
- * Mappings point into data: when that is a block of its exact size, a sanitizer sees an over-read
- * of one byte.
+ * Mappings point into data. If data is a block of its exact size, a sanitizer sees an over-read of
+ * one byte.
  */
 #ifndef MEMORY_IO_H
 #define MEMORY_IO_H

@@ -61,7 +61,7 @@ typedef struct rank_state {
     _Atomic uint32_t has_joined, has_left;
     _Atomic uint64_t posted, finished;
     uint32_t kind;  /* kind of the posted collective */
-    uint64_t count; /* ... floats that this rank gives, or gets */
+    uint64_t count; /* floats that this rank sends or receives in the posted collective */
 } rank_state;
 
 typedef struct head {
@@ -83,15 +83,15 @@ typedef struct job { /* arguments of the work */
 } job;
 
 struct shim_comm {
-    _Atomic uint32_t references; /* the caller's, and of work on streams */
+    _Atomic uint32_t references; /* one of the caller, and one per piece of work on a stream */
     head *shared;
     uint32_t rank, world;
     _Atomic bool is_aborted;
-    _Atomic int failed; /* SUCCESS: not */
+    _Atomic int failed; /* error code, or SUCCESS */
     bool is_joining, is_leaving;
     uint32_t polls;
     char path[128];  /* path of the file, which is unlinked once all ranks have it open */
-    uint64_t called; /* collectives */
+    uint64_t called; /* number of collectives that were called */
     bool has_pending;
     job pending;
     void *pending_stream;
@@ -122,7 +122,7 @@ SPSH_API int ncclBroadcast(const void *from, void *to, size_t count, int type, i
 
 /* ---- faults ---- */
 
-/* Is this rank to suffer it? *ret_number: N. */
+/* Whether NCCL_SHIM requests this fault for this rank. *ret_number: N. */
 static bool suffers(const shim_comm *c, const char *name, uint64_t *ret_number)
 {
     const char *text = getenv("NCCL_SHIM");
@@ -226,7 +226,7 @@ static bool is_ready(void *arguments)
     return true;
 }
 
-/* Added in the order of ranks: the same bits on all. */
+/* Adds in the order of ranks, so that all ranks get identical bits. */
 static void add_all(const shim_comm *c, float *to, size_t first, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
@@ -287,7 +287,7 @@ static int put_pending(shim_comm *c)
     return SYSTEM_ERROR;
 }
 
-/* is_known: type, operator and root are those that there are here. */
+/* is_known: the shim supports the type, the operator, and the root. */
 static int call(shim_comm *c, job j, bool is_known, void *stream)
 {
     if (!is_known || c->has_pending || c->is_joining || c->is_leaving || j.count == 0 ||

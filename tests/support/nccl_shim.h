@@ -1,4 +1,5 @@
-/* nccl_shim.h: how the twin of the CUDA plug-in lends its streams to the shim of NCCL. */
+/* nccl_shim.h: how the host emulation of the CUDA plug-in gives the NCCL shim access to its
+ * streams. */
 #ifndef SPSH_NCCL_SHIM_H
 #define SPSH_NCCL_SHIM_H
 
@@ -8,7 +9,7 @@
 
 typedef spsh_status nccl_shim_enqueue_fn(void *stream, const twin_work *work, spsh_error *err);
 
-/* Before any other call. */
+/* Call before any other function. */
 typedef void nccl_shim_streams_fn(nccl_shim_enqueue_fn *enqueue_fn);
 
 #endif

@@ -15,8 +15,8 @@
 
 enum {
     NOISE_SHARDS = 3,           /* unit 0: two, unit 1: one */
-    NOISE_RECORDS = 4,          /* a shard */
-    NOISE_UTTERANCES = 6,       /* a shard */
+    NOISE_RECORDS = 4,          /* per shard */
+    NOISE_UTTERANCES = 6,       /* per shard */
     NOISE_LONG_SAMPLES = 40000, /* two payload pages */
     NOISE_WAV_HEAD = 44,
 };
@@ -135,7 +135,7 @@ static inline void noise_add_utterance(spsh_shard_writer *writer, uint32_t shard
     REQUIRE(spsh_shard_writer_add_utterance(writer, &row, &err) == SPSH_OK);
 }
 
-/* shard counts over units. */
+/* shard: number of the shard, counted through all units. */
 static inline void noise_shard_make(const char *directory, uint32_t shard,
                                     spsh_shard_seal *ret_seal)
 {

@@ -1,4 +1,4 @@
-/* odd_plugin.c: files that are not the CUDA plug-in that is wanted. Compiled once for each ODD_*.
+/* odd_plugin.c: faulty or unrelated files instead of the CUDA plug-in. Compiled once per ODD_*.
  */
 #include <stdio.h>
 

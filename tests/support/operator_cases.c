@@ -8,7 +8,7 @@
 #include "spsh_test.h"
 
 #define TAIL_COUNT 4u
-#define TAIL_VALUE 12288.0 /* any kind has it */
+#define TAIL_VALUE 12288.0 /* exact in every type */
 
 /* Buffers with 16 bits if the backend supports them: operator_run's halves. */
 enum {
@@ -51,7 +51,7 @@ static double rounded(float value)
     }
 }
 
-/* Not a number, all of it. */
+/* Fill the buffer with NaNs. */
 static void spoil(operator_run *r, spsh__backend_buffer buffer, size_t count)
 {
     double *values = malloc((count + 1) * sizeof(double));
@@ -562,7 +562,7 @@ static void rnn_open(operator_run *r)
     /* Large weights would make a long recurrence chaotic: roundings grow. */
     for (size_t i = 1; s->hidden > 8 && i < 3; i++)
         r->ops->scale_fn(r->b, 0.125, r->inputs[i].data, r->inputs[i].count);
-    r->work[0] = take_kind(r, r->ops->rnn_reserve_fn(s), true); /* the backend's: not compared */
+    r->work[0] = take_kind(r, r->ops->rnn_reserve_fn(s), true); /* not compared */
     set_y(r, count * s->hidden);
 }
 
@@ -609,7 +609,7 @@ static const rnn_case rnns[] = {
 
 /* ----------------------------------------------------------------------------------- losses */
 
-/* States of rows: now and then one that is not learnt from. */
+/* States of rows. Every fourth row has none, so it is not trained on. */
 static const uint32_t *some_states(size_t count, uint32_t width)
 {
     static uint32_t states[1024];
@@ -653,7 +653,7 @@ static void cross_entropy_backward(operator_run *r)
     cross_entropy(r, r->dy_values[0], r->inputs[0].gradient);
 }
 
-/* Utterances: a label with a repeat, none, one symbol, one that is not learnt from. */
+/* Utterances: labels with a repeat, no labels, one symbol, and weight 0. */
 static const uint32_t ctc_labels[] = {1, 2, 2, 4, 3, 1, 2}, ctc_offsets[] = {0, 4, 4, 5, 7};
 static const double ctc_weights[] = {1, 2, 0.5, 0};
 
@@ -696,7 +696,7 @@ static const spsh__rows loss_rows[] = {
 
 typedef struct update_case {
     spsh__sgd sgd;
-    spsh__adamw adamw; /* where its step is not 0 */
+    spsh__adamw adamw; /* used if its step is not 0 */
     bool decays;
 } update_case;
 

@@ -6,15 +6,14 @@
  *     r.c->forward_fn(&r);                                         -- y from the inputs
  *     operator_run_backward(&r);                                   -- gradients from y's dy
  *     operator_run_close(&r);                                      -- checks that nothing was
- *                                                                     written behind a buffer
+ *                                                                     written past a buffer
  *
- * Inputs, dy and what gradients hold before are values that float has, the same in any backend.
- * Outputs and gradients that are overwritten hold no numbers before. A test program has one of
- * these files.
+ * Inputs, dy, and the initial gradients are exact in float, and the same in any backend. Outputs
+ * and overwritten gradients hold NaNs before. A test program links operator_cases.c only once.
  *
- * Where a backend has halves, what a model has in 16 bits is: activations, their gradients and
- * factors that are weights. So that two backends start from the same values, they are what
- * operator_rounding has.
+ * If a backend has 16-bit buffers, they hold what a model keeps in 16 bits: activations, their
+ * gradients, and weights as factors. All values are first rounded to operator_rounding, so that two
+ * backends start from the same values.
  */
 #ifndef OPERATOR_CASES_H
 #define OPERATOR_CASES_H
@@ -28,7 +27,7 @@ typedef struct operator_run operator_run;
 
 typedef struct operator_case {
     const char *name;
-    const void *shape; /* the operator's */
+    const void *shape; /* parameters of the operator */
     void (*open_fn)(operator_run *r);
     void (*forward_fn)(operator_run *r);
     void (*backward_fn)(operator_run *r); /* NULL: no backward pass */
@@ -43,7 +42,7 @@ extern const size_t operator_case_count;
 typedef struct operator_input {
     size_t count;
     spsh__backend_buffer data, gradient;
-    bool adds; /* its gradient is added to */
+    bool adds; /* the operator adds to the gradient */
     double *before;
 } operator_input;
 
@@ -56,10 +55,10 @@ struct operator_run {
     size_t y_count;
     spsh__backend_buffer y, dy;
     double *dy_values;
-    spsh__backend_buffer work[6]; /* the operator's: reserves, statistics */
+    spsh__backend_buffer work[6]; /* work of the operator: reserves, statistics */
     size_t work_counts[6];
     bool is_without_dx;
-    uint32_t halves; /* which inputs (bit i), and y (bit OPERATOR_INPUTS_MAX) */
+    uint32_t halves; /* buffers in float16: bit i for input i, bit OPERATOR_INPUTS_MAX for y */
     uint64_t random;
     spsh__backend_buffer buffers[OPERATOR_BUFFERS_MAX];
     size_t buffer_counts[OPERATOR_BUFFERS_MAX], buffer_count;
@@ -69,7 +68,7 @@ void operator_run_open(operator_run *r, spsh__backend *b, const operator_case *c
 void operator_run_backward(operator_run *r);
 void operator_run_close(operator_run *r);
 
-/* All that a case writes, one after another: y, statistics and moments, gradients. */
+/* All outputs of a case, concatenated: y, statistics and moments, gradients. */
 typedef struct operator_results {
     double *values; /* the caller's to free */
     size_t count;

@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2034 # the variables are for those who source it
-# pack_kit.sh: what the pack tests share. Sourced; needs SPEECHSHARD_COMMAND and SPEECHSHARD_BUILD_DIR.
+# pack_kit.sh: functions of the pack tests. Sourced; needs SPEECHSHARD_COMMAND and SPEECHSHARD_BUILD_DIR.
 #
 # A failed check is reported and counted; pack_result exits.
 

@@ -1,10 +1,10 @@
-/* patch.c: the operation's low 3 bits say what happens at the place.
+/* patch.c: the operation's low 3 bits select the change at the position.
  *
  *     0 ... 3   store a value of 1, 2, 4 or 8 bytes
  *     4         add a signed byte to the u64 there
- *     5         copy 64 bytes from another place
+ *     5         copy 64 bytes from another position
  *     6         flip a bit
- *     7         change the file's size by so many pages, and say so in both footers
+ *     7         change the file's size by a number of pages, and update both footers
  */
 #include "patch.h"
 

@@ -1,8 +1,8 @@
 /* patch.h: a fuzzer's input as changes to a good file.
  *
- * The first byte says how: bit 0: checksums are made right afterwards; bit 1: the rest of the input
- * is the file itself. Else the rest is a list of changes: operation, u16 place, operands. Places
- * count only the parts of the base that hold something and a little around them, so that a mutation
+ * The first byte has flags. Bit 0: correct the checksums afterwards. Bit 1: the rest of the input
+ * is the file itself. Without bit 1, the rest is a list of changes: operation, u16 position,
+ * operands. Positions count only nonzero parts of the base and a little around them, so that a mutation
  * seldom falls into padding.
  */
 #ifndef PATCH_H
@@ -18,7 +18,7 @@ typedef struct patch_base {
     size_t place_count;
 } patch_base;
 
-/* Takes data, which came from malloc. Never freed: there is one a program. */
+/* Takes ownership of data, which came from malloc. Never freed: a program has one. */
 void patch_base_init(patch_base *base, uint8_t *data, size_t size_bytes);
 
 /* The changed file in a block of its exact size, from malloc. */

@@ -32,7 +32,7 @@ static inline void plan_kit_close(plan_kit *kit)
     free(kit->rows);
 }
 
-/* count rows of 0.5 to 20 seconds, domains of sizes that halve, as random decides. */
+/* Make `count` random rows of 0.5 to 20 s. Each domain is half as large as the one before. */
 static inline void plan_kit_fill(plan_kit *kit, uint64_t count, uint32_t domains, uint64_t random)
 {
     kit->count = count;
@@ -72,7 +72,7 @@ static inline spsh_sampler *plan_kit_sampler(const spsh_plan *plan, uint32_t ran
     return sampler;
 }
 
-/* A number that two batches share only when they are the same items in the same order. */
+/* A hash that is equal for two batches only if they have the same items in the same order. */
 static inline uint64_t plan_kit_hash(const spsh_planned_batch *batch)
 {
     uint64_t hash = batch->item_count;

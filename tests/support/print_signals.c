@@ -1,4 +1,4 @@
-/* print_signals.c: oscillators count turns in 32 bits; formants are two-pole filters in fixed
+/* print_signals.c: oscillators have a 32-bit phase. Formants are two-pole filters in fixed
  * point. */
 #include "print_signals.h"
 

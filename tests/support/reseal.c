@@ -1,5 +1,5 @@
-/* reseal.c: from the inside to the outside: payload pages, record heads, blocks, index pages, page
- * table, header, root hash, footers. The places come from the last footer as it is. */
+/* reseal.c: from the inside out: payload pages, record heads, blocks, index pages, page
+ * table, header, root hash, footers. Offsets come from the last footer, which is not checked. */
 #include "reseal.h"
 
 #include "base/base_internal.h"
@@ -17,7 +17,7 @@ static uint64_t least(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-/* Returns the record's size, or 0 when it does not lie inside size. */
+/* Returns the record's size, or 0 if it does not end within size. */
 static uint64_t reseal_record(const uint8_t *file_id, uint8_t *data, uint64_t offset, uint64_t size,
                               bool pages)
 {

@@ -130,9 +130,9 @@ _Noreturn static inline void test_skip(const char *why)
     exit(fail ? 1 : TEST_SKIPPED);
 }
 
-/* How much of a test runs: all of it; with `--fewer`, for sanitizers, which are ten times slower,
- * smaller sizes and larger steps through sweeps; with `--races`, for ThreadSanitizer, of that only
- * what several threads do, as it sees nothing else. */
+/* A test runs completely by default. With `--fewer`, for sanitizers, which are ten times slower, it
+ * uses smaller sizes and larger steps in sweeps. With `--races`, for ThreadSanitizer, it also skips
+ * code with one thread, in which no races can be found. */
 static inline bool test_wants_races(int argc, char **argv)
 {
     return argc > 1 && strcmp(argv[1], "--races") == 0;
@@ -143,8 +143,8 @@ static inline bool test_wants_fewer(int argc, char **argv)
     return test_wants_races(argc, argv) || (argc > 1 && strcmp(argv[1], "--fewer") == 0);
 }
 
-/* From one place of a sweep to the next: each place, or every n-th. A prime n meets every field of
- * structures whose sizes are powers of two. */
+/* Step of a sweep: every position, or every n-th. A prime n reaches every field of structures whose
+ * sizes are powers of two. */
 static inline uint64_t test_stride(int argc, char **argv, uint64_t n)
 {
     return test_wants_fewer(argc, argv) ? n : 1;

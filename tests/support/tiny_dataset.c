@@ -23,13 +23,13 @@ typedef struct stored {
     char recording;
     spsh_codec codec;
     uint32_t sample_rate_hz, channels;
-    uint64_t samples; /* that the payload has */
+    uint64_t samples; /* in the payload */
     uint32_t flags;
     uint64_t stated_samples;
 } stored;
 
 typedef struct planned_row {
-    uint32_t record; /* in the unit */
+    uint32_t record; /* number in the unit */
     uint64_t start, samples;
     const char *text; /* NULL: none */
     const char *domain, *split, *speaker;

@@ -77,7 +77,7 @@ static spsh_status add_rows(spsh_shard_writer *writer, tiny_kind kind, spsh_erro
         (void)snprintf(words, sizeof(words), "das ist Satz %llu", (unsigned long long)i);
         spsh_utterance utterance = {
             .id = text(id),
-            .record = i == 0 ? 3 : TINY_FIRST_RECORD + i % 4, /* the first: of an earlier shard */
+            .record = i == 0 ? 3 : TINY_FIRST_RECORD + i % 4, /* 3: in an earlier shard */
             .start_sample = i * 3,
             .samples = 500,
             .flags = i % 3 == 2 ? 0 : SPSH_UTTERANCE_HAS_TEXT,

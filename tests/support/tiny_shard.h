@@ -1,4 +1,4 @@
-/* tiny_shard.h: small shards that have one of everything, and a way to read all that a shard says.
+/* tiny_shard.h: small shards that have one of everything, and a way to read all data of a shard.
  *
  * The bytes are the same on every machine: the payload comes from a fixed sequence.
  */

@@ -1,5 +1,5 @@
-/* tone_dataset.h: a dataset whose every frame has a state that can be heard: utterances of tones,
- * one after the other, and the alignments of frames of 10 ms.
+/* tone_dataset.h: a dataset in which each frame has an audible state: utterances are sequences of
+ * tones. Also writes the alignments, in frames of 10 ms.
  *
  *     tone_dataset_make(path, "speech.ali");       // splits "train" and "dev", ids "u0", "u1", ...
  */
@@ -10,8 +10,8 @@
 
 enum {
     TONE_UTTERANCES = 40,
-    TONE_DEV = 8,    /* the last of them, with split "dev" */
-    TONE_STATES = 5, /* tones */
+    TONE_DEV = 8,    /* number of last utterances, with split "dev" */
+    TONE_STATES = 5, /* one tone per state */
     TONE_RATE_HZ = 16000,
 };
 

@@ -54,10 +54,10 @@ typedef struct kit_run {
     const spsh_io *io;
     const char *overrides[KIT_OVERRIDES + 1];
     uint64_t stop_at;                                    /* step after which a stop is requested */
-    void (*step_fn)(struct kit_run *run, uint64_t step); /* step of this start, from 1 on */
+    void (*step_fn)(struct kit_run *run, uint64_t step); /* step: counted from 1 since this start */
     void (*log_fn)(struct kit_run *run, const char *text);
     void (*end_fn)(void *run, const char *stopped);
-    /* what came of it */
+    /* results */
     uint64_t steps; /* steps of this start */
     volatile int stop;
     spsh_train_result result;

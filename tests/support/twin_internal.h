@@ -12,18 +12,19 @@ extern twin_controls twin_state; /* the controls */
 
 uint64_t twin_random(uint64_t below);
 
-/* ---- for fake_cudart.c, which takes the lock by these ---- */
+/* ---- for fake_cudart.c; these functions take the lock themselves ---- */
 
 uint32_t twin_stream_device(void *handle);
-/* TWIN_DEVICES: pinned; more: of neither. */
+/* The device of the memory. TWIN_DEVICES: pinned memory; greater: neither kind. */
 uint32_t twin_memory_device(const void *memory, size_t size_bytes);
 bool twin_is_captured(void *handle);
 bool twin_is_capturing(void); /* this thread */
 
 /* ---- hazards: vector clocks ----
  *
- * Pieces of work on a stream have times 1, 2, 3, ... A clock says of each stream up to which time
- * its work is surely done. A stream's own clock is what its next piece of work comes after. */
+ * Pieces of work on a stream have times 1, 2, 3, ... A clock has a time for each stream: work of
+ * the stream up to this time is surely done. The next piece of work of a stream follows all work
+ * within the stream's own clock. */
 
 typedef struct twin_clock {
     uint64_t at[TWIN_STREAMS];
@@ -39,13 +40,13 @@ typedef struct twin_access {
     uint64_t time;
 } twin_access;
 
-/* Those that something later may still meet. */
+/* Accesses that may conflict with a later one. */
 typedef struct twin_accesses {
     twin_access *list;
     size_t count, room;
 } twin_accesses;
 
-/* One more, by work that comes after `now`; what host is past is forgotten. */
+/* Add an access of work that follows `now`. Accesses within the clock `host` are dropped. */
 void twin_accesses_add(twin_accesses *all, const twin_access *one, const twin_clock *now,
                        const twin_clock *host);
 void twin_accesses_free(twin_accesses *all);
@@ -58,12 +59,12 @@ typedef struct twin_block {
     bool is_registered;
     twin_accesses accesses;
     void *allocation; /* pinned and not registered */
-    uintptr_t pages;  /* device memory: its whole pages, with end_pages */
+    uintptr_t pages;  /* device memory: its whole pages, up to end_pages */
     uintptr_t end_pages;
 } twin_block;
 
-bool twin_is_device_memory(const void *memory); /* that is there or was */
-/* The block that has all of it; NULL: none. */
+bool twin_is_device_memory(const void *memory); /* allocated now or earlier */
+/* The block that contains the whole range, or NULL. */
 twin_block *twin_block_of(const void *memory, size_t size_bytes);
 
 spsh_status twin_memory_new(uint32_t device, size_t size_bytes, void **ret_memory, spsh_error *err);

@@ -27,7 +27,7 @@ static void run_block(uint32_t kernel, const void *job, const spsh__kernel_block
     case TWIN_##number_: spsh__kernel_##name_(job, block); break;
         SPSH__KERNELS(SPSH_X)
 #undef SPSH_X
-    default: break; /* twin_launch takes no other */
+    default: break; /* twin_launch rejects other kernels */
     }
 }
 
@@ -36,7 +36,7 @@ typedef struct kernel_work {
     spsh__kernel_launch launch;
 } kernel_work;
 
-/* Blocks run in a separate order, too: none may need the results of another. */
+/* The order of blocks varies, too: no block may need the results of another. */
 static void run_kernel(void *arguments)
 {
     const kernel_work *w = arguments;

@@ -1,5 +1,5 @@
-/* twin_layers.h: cuDNN's recurrent layers as twin_rnn.c has them, for fake_rnn.c, which makes
- * cuDNN's functions of them. */
+/* twin_layers.h: the recurrent layers of twin_rnn.c, for fake_rnn.c, which implements cuDNN's
+ * functions with them. */
 #ifndef SPSH_TWIN_LAYERS_H
 #define SPSH_TWIN_LAYERS_H
 

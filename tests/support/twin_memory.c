@@ -20,14 +20,14 @@
 #define ALIGN_BYTES ((uintptr_t)256)
 enum { GUARD = 0xa5 };
 
-/* A place in the list. */
+/* An entry of the list. */
 typedef struct listed_block {
     twin_block *block;
 } listed_block;
 
-static char *arena_memory; /* NULL: not yet */
+static char *arena_memory; /* NULL: not reserved yet */
 static uintptr_t arena, next_pages;
-static listed_block *blocks; /* ascending; device memory and pinned memory */
+static listed_block *blocks; /* device and pinned memory, in ascending order of addresses */
 static size_t block_count, block_room;
 static uint64_t used_bytes[TWIN_DEVICES];
 

@@ -1,7 +1,8 @@
-/* twin_nccl.c: the twin of nccl.cu: nccl_calls.c over the library that TWIN_NCCL names,
- * tests/support/nccl_shim.c, which works on the twin's streams. Without it there is no NCCL.
+/* twin_nccl.c: the host emulation of nccl.cu: nccl_calls.c over the library that TWIN_NCCL names
+ * (tests/support/nccl_shim.c), which uses the emulation's streams. Without TWIN_NCCL, NCCL is
+ * missing.
  *
- * Each process's device is another one (TWIN_DEVICE_KEY: the one that this says). */
+ * The device of each process has a different key, unless TWIN_DEVICE_KEY sets the key. */
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* twin_pcm.c: the twin's decoder of the codec `pcm`: the kernel's own text, block by block, over
- * twin_runtime.h. */
+/* twin_pcm.c: the host emulation's decoder of the codec `pcm`: the kernel source, block by block,
+ * over twin_runtime.h. */
 #include "cuda/device_pcm_text.h"
 #include "twin_runtime.h"
 

@@ -18,7 +18,7 @@
 #include <pthread.h>
 #include <stdbool.h>
 
-/* As few as the partial sums of eight frames need. */
+/* The minimum for the partial sums of eight frames. */
 #define SPSH__DEVICE_THREADS 32U
 #define EACH_THREAD(block_, call_)                                                                 \
     do {                                                                                           \
@@ -72,7 +72,7 @@ static void close_state(void *opaque)
     free(self);
 }
 
-/* All that has to be kept, on the device. */
+/* All persistent data, on the device. */
 static spsh_status make_memory(state *self, const spsh__device_features_plan *plan, spsh_error *err)
 {
     const uint32_t dim = plan->tables->dim;
@@ -141,7 +141,7 @@ static void complete(const state *self, const spsh__device_job *given, spsh__dev
     job->own_scales = self->job.own_scales;
     job->sums = self->job.sums;
     job->mask_values = self->job.mask_values;
-    job->utterances = NULL; /* they go with the work, and so do masks */
+    job->utterances = NULL; /* passed with the work, as the masks are */
     job->stats_step = is_one ? 0 : 1;
     if (is_given)
         return;
@@ -150,7 +150,7 @@ static void complete(const state *self, const spsh__device_job *given, spsh__dev
     job->stats_stride = is_one ? 1 : job->tables.dim;
 }
 
-/* ---- what all threads of a block run; one, which stands for all of them, without TWIN_THREADS
+/* ---- code of the threads of a block; without TWIN_THREADS, one thread does the work of all
  * ---- */
 
 typedef struct work {
@@ -160,7 +160,7 @@ typedef struct work {
     uint32_t number;
 } work;
 
-/* By one thread, while the others wait. */
+/* Called by one thread while the others wait. */
 static void poison(void *memory, size_t size_bytes)
 {
 #ifdef TWIN_THREADS
@@ -232,7 +232,7 @@ static void run_job(void *arguments)
     for (uint32_t i = 0; i < SPSH__DEVICE_THREADS; i++) {
         works[i] = (work){job, memory, tops, i};
         if (pthread_create(&threads[i], NULL, run_thread, &works[i]) != 0)
-            twin_stop("no thread"); /* the others wait for it */
+            twin_stop("no thread"); /* the other threads would wait at the barrier forever */
     }
     for (uint32_t i = 0; i < SPSH__DEVICE_THREADS; i++)
         (void)pthread_join(threads[i], NULL);
@@ -243,7 +243,7 @@ static void run_job(void *arguments)
 #endif
 }
 
-/* Into uses, which have room for two an utterance and OWN_USES; how many there are. */
+/* Fill uses, which has capacity for two per utterance and OWN_USES. Return their number. */
 enum { OWN_USES = 8 };
 
 static size_t uses_of(const state *self, const spsh__device_job *job, spsh__device_use *uses)

@@ -11,19 +11,19 @@
 
 typedef struct twin_controls {
     uint32_t order;        /* order of a block's threads in each phase: spsh__device_turn */
-    size_t memory_bytes;   /* that a block may have */
+    size_t memory_bytes;   /* maximum shared memory of a block */
     bool has_threads;      /* run a block's threads as real threads; order is then unused */
     uint64_t seed;         /* state of the random order among streams */
     uint64_t device_bytes; /* memory of each device */
     uint32_t capability;   /* compute capability of each device, major * 10 + minor */
     uint64_t lost_after;   /* the device is lost when work_count reaches this; 0: never */
-    bool counts_hazards;   /* instead of stopping the program */
+    bool counts_hazards;   /* count hazards instead of stopping the program */
     /* Numbers of open objects. */
     uint32_t open_memory, open_pinned, open_streams, open_events, open_graphs;
-    uint64_t work_count; /* pieces of work that were done */
-    uint64_t hazards;    /* that were counted */
-    uint64_t most_bytes; /* that a device had at once, since a test set it to 0 */
-    bool is_lost;        /* everything fails; a test may set it back */
+    uint64_t work_count; /* number of completed pieces of work */
+    uint64_t hazards;    /* number of hazards, with counts_hazards */
+    uint64_t most_bytes; /* maximum memory in use on a device, since a test set it to 0 */
+    bool is_lost;        /* all calls fail; a test may reset it */
 } twin_controls;
 
 typedef twin_controls *twin_controls_fn(void);

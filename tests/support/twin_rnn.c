@@ -1,15 +1,15 @@
-/* twin_rnn.c: recurrent layers of the twin plug-in. Kernels are their own texts (kernels_rnn.h) as
- * C; of a cooperative grid all blocks do a frame, in an order that changes from frame to frame,
- * before one of them does the next.
+/* twin_rnn.c: recurrent layers of the host emulation. The kernel source (kernels_rnn.h) runs as C.
+ * In a cooperative grid, all blocks compute one frame before any block begins the next. The order
+ * of the blocks changes from frame to frame.
  *
- * cuDNN's layers are written down here with its rules: a weight space whose places have to be asked
- * for (biases first, gates backwards, gaps between), a reserve that forward fills, backward_data
- * turns and backward_weights uses up, in this order or all that comes out is not a number;
- * gradients of weights are added. PERSIST_STATIC takes few shapes, and of those that it takes at
- * open it still refuses odd batches when it is called. Two of its calls that nothing orders are two
- * uses of one byte of the device, which stop the test: they would wait for each other's blocks.
+ * cuDNN's layers are implemented here with its rules. Callers must query offsets in the weight
+ * space (biases first, gates in reverse order, with gaps). Forward fills the reserve, backward_data
+ * converts it, and backward_weights consumes it. In any other order, all outputs are NaN. Gradients
+ * of weights are added. PERSIST_STATIC accepts few shapes at open, and rejects odd batches at the
+ * call. Its calls use one byte of the device: two unordered calls are a hazard that stops the test,
+ * because they would wait for each other's blocks.
  *
- * TWIN_CUDNN: layers are those of rnn_layers.cu instead, over fake_rnn.c, which calls these.
+ * TWIN_CUDNN: use the layers of rnn_layers.cu instead, over fake_rnn.c, which calls these layers.
  */
 #include "twin_rnn.h"
 
@@ -233,7 +233,7 @@ void twin_layer_close(void *opaque)
     free(opaque);
 }
 
-/* A row of a layer's pass. */
+/* One frame of one utterance in a layer. */
 typedef struct row {
     const layer *l;
     const spsh__cudnn_call *c;
@@ -523,7 +523,7 @@ spsh_status twin_layer_call(void *opaque, void *stream, const spsh__cudnn_call *
  */
 
 typedef struct twin_rnn {
-    void *turn; /* a byte of the device: which persistent layer of cuDNN's is done */
+    void *turn; /* a byte of the device that each persistent cuDNN layer uses */
 #ifdef TWIN_CUDNN
     spsh__rnn_layers layers;
 #endif

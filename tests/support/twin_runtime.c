@@ -46,7 +46,7 @@ typedef struct item {
     struct item *next;
     item_kind kind;
     twin_work work;  /* WORK */
-    void *arguments; /* copies of the work's, which points at them */
+    void *arguments; /* copies of the work's data; work points to them */
     spsh__device_use *uses;
     mark *marked;    /* RECORD, WAIT */
     graph *launched; /* GRAPH */
@@ -70,7 +70,7 @@ typedef struct event {
     mark *last; /* NULL: was never recorded */
 } event;
 
-/* Between begin and end; the lanes have the streams' numbers. */
+/* A capture between begin and end. Lanes are numbered like streams. */
 struct capture {
     uint32_t origin;
     bool is_broken;
@@ -80,7 +80,7 @@ struct capture {
 };
 
 struct graph {
-    uint32_t references; /* its owner, and launches that are not done */
+    uint32_t references; /* one of the owner, and one per incomplete launch */
     queue lanes[TWIN_STREAMS];
     twin_clock clock; /* clock of the last launch, which the next one follows */
     /* Items of the running launch. */
@@ -94,10 +94,10 @@ static stream streams[TWIN_STREAMS] = {
     {.is_open = true, .device = TWIN_DEVICES}
 };
 static twin_clock host;
-static _Thread_local capture *own_capture; /* that this thread began */
+static _Thread_local capture *own_capture; /* the capture that this thread began */
 static _Thread_local uint32_t own_device;  /* whose default stream NULL is to this thread */
 
-/* 99 KiB: of sm_86. */
+/* 99 KiB of shared memory, as on sm_86. */
 twin_controls twin_state = {
     .memory_bytes = 101376,
     .seed = 1,
@@ -192,11 +192,11 @@ static spsh_status is_usable(spsh_error *err)
                : SPSH_OK;
 }
 
-/* As CUDA has them: the threads' default streams. All threads' are one here, which is the legacy
- * one; whose it is depends on who asks. */
+/* CUDA's handle of the per-thread default stream. Here it is the legacy default stream for all
+ * threads, on the device of the calling thread. */
 #define EACH_THREADS ((uintptr_t)2)
 
-/* ret_stream: of a handle. */
+/* ret_stream: the stream of a handle. */
 static spsh_status find_stream(void *handle, stream **ret_stream, spsh_error *err)
 {
     if ((uintptr_t)handle == EACH_THREADS)
@@ -281,7 +281,7 @@ static void append_work(queue *items, const twin_work *work)
     one->work.uses = one->uses;
 }
 
-/* Where a stream's work goes, and what that comes after. */
+/* The queue and the clock that new work of a stream is added to. */
 static queue *items_of(stream *of)
 {
     return of->captured_by != NULL ? &of->captured_by->lanes[number_of(of)] : &of->items;
@@ -292,7 +292,7 @@ static twin_clock *clock_of(stream *of)
     return of->captured_by != NULL ? &of->captured_by->clocks[number_of(of)] : &of->clock;
 }
 
-/* ---- doing them ---- */
+/* ---- running items ---- */
 
 /* All enqueued work is lost. */
 static void lose(void)
@@ -321,7 +321,7 @@ static bool is_ready(const item *one)
     return true;
 }
 
-/* A graph's work is done again and again, each time with its arguments as they were given. */
+/* A graph's work may run many times, so each run gets a fresh copy of the arguments. */
 static void run_work(const item *one, bool is_of_graph)
 {
     if (!is_of_graph) {
@@ -333,7 +333,7 @@ static void run_work(const item *one, bool is_of_graph)
     free(arguments);
 }
 
-/* An item of a stream or of a graph's lane; the device may be lost by it. */
+/* Run an item of a stream or of a graph's lane. This may lose the device. */
 static void do_item(const item *one, bool is_of_graph)
 {
     if (one->kind == ITEM_RECORD) {
@@ -384,7 +384,7 @@ static bool step_graph(graph *of, const item *launch)
     return true;
 }
 
-/* The first item of a stream, or a part of it. */
+/* Run the first item of a stream. For a graph, run only one of its items. */
 static void step(stream *of)
 {
     item *one = of->items.first;
@@ -404,7 +404,7 @@ static void step(stream *of)
 
 typedef enum draw { DRAW_ANY, DRAW_NEEDED, DRAW_OTHERS, DRAWS } draw;
 
-/* The stream whose first item has to be done before `wanted` gets further. */
+/* The stream whose first item must run before `wanted` can continue. */
 static uint32_t needed_by(uint32_t wanted)
 {
     for (size_t i = 0; i < TWIN_STREAMS; i++) {
@@ -416,7 +416,7 @@ static uint32_t needed_by(uint32_t wanted)
     return wanted;
 }
 
-/* A stream whose first item can run, or NULL. wanted: TWIN_STREAMS: all. */
+/* A stream whose first item can run, or NULL. wanted: a stream, or TWIN_STREAMS for all. */
 static stream *draw_stream(uint32_t wanted, draw how)
 {
     stream *ready[TWIN_STREAMS];
@@ -437,7 +437,7 @@ static stream *draw_stream(uint32_t wanted, draw how)
     return drawn;
 }
 
-/* Nothing can be done: others of this process, or of another, have to come first. */
+/* No item can run until another thread or process makes progress: wait a millisecond for it. */
 static void wait_for_others(void)
 {
     struct timespec until;
@@ -490,7 +490,7 @@ static void run_everything(void)
             run_stream(&streams[i]);
 }
 
-/* ---- putting work onto a stream ---- */
+/* ---- enqueuing work ---- */
 
 static void break_capture(capture *of)
 {
@@ -537,7 +537,7 @@ static spsh_status check_uses(const stream *of, const twin_work *work, bool any_
     return SPSH_OK;
 }
 
-/* Each use, of which some are not looked at, as an access at a time. into: NULL: the block's. */
+/* Add an access for each use of a known block. into: NULL: the block's own list. */
 static void add_uses(uint32_t number, const twin_work *work, const twin_clock *now,
                      twin_accesses *into)
 {
@@ -618,7 +618,7 @@ static bool is_host_memory(const void *memory, size_t size_bytes)
     return !twin_is_device_memory(memory) && twin_block_of(memory, size_bytes) == NULL;
 }
 
-/* Memory of the host that is not pinned is read now. */
+/* Pageable host memory is read at once. */
 static spsh_status enqueue_copy(const copy_arguments *given, void *handle, spsh_error *err)
 {
     const size_t size_bytes = given->size_bytes;
@@ -754,7 +754,7 @@ static bool uses_block(const item *one, const twin_block *block)
     return false;
 }
 
-/* Something that is not done yet uses it. */
+/* Whether incomplete work uses the block. */
 static bool is_in_use(const twin_block *block)
 {
     for (size_t i = 0; i < TWIN_STREAMS; i++)
@@ -795,7 +795,7 @@ static void host_unregister(void *memory)
 
 static spsh_status stream_open(uint32_t device, uint32_t urgent, void **ret_stream, spsh_error *err)
 {
-    (void)urgent; /* any order may be drawn as it is */
+    (void)urgent; /* unused: the order is random anyway */
     enter();
     spsh_status rc = is_usable(err);
     size_t i = 0;
@@ -880,7 +880,7 @@ static void event_close(void *opaque)
     leave();
 }
 
-/* One reference is the caller's. */
+/* The caller owns one of the two references. */
 static mark *put_mark(stream *of)
 {
     mark *one = twin_new(sizeof(*one));
@@ -918,7 +918,7 @@ static spsh_status event_record(void *opaque, void *handle, spsh_error *err)
     return rc;
 }
 
-/* A stream takes part in a capture from its first wait for one of its marks on. */
+/* A stream joins a capture when it first waits for a mark of this capture. */
 static spsh_status check_wait(stream *on, const mark *last, spsh_error *err)
 {
     if (last->is_captured && last->of == NULL)
@@ -953,7 +953,7 @@ static spsh_status event_wait(void *opaque, void *handle, spsh_error *err)
     return rc;
 }
 
-/* The host may ask for it. */
+/* Fail if the host may not query or wait for the event. */
 static spsh_status check_asked(const event *of, spsh_error *err)
 {
     spsh_status rc = is_usable(err);
@@ -1001,7 +1001,7 @@ static spsh_status event_synchronize(void *opaque, spsh_error *err)
     return rc;
 }
 
-/* A piece of work takes a millisecond. */
+/* By definition, each piece of work takes a millisecond. */
 static spsh_status event_ms(void *first, void *last, float *ret_ms, spsh_error *err)
 {
     const event *from = first, *to = last;
@@ -1060,7 +1060,7 @@ static void free_capture(capture *of)
     free(of);
 }
 
-/* All that other streams did was waited for by the first. */
+/* Whether the first stream has waited for the captured work of all others. */
 static bool is_joined(const capture *of)
 {
     for (size_t i = 0; i < TWIN_STREAMS; i++)
@@ -1108,8 +1108,8 @@ static void graph_abandon(void *handle)
     leave();
 }
 
-/* The uses of all of a graph's work, at one time of the stream: within it they were looked at when
- * it was captured. */
+/* Add the uses of all of a graph's work, at one time of the stream. Conflicts within the graph were
+ * already checked at the capture. */
 static spsh_status use_graph(stream *of, const graph *launched, spsh_error *err)
 {
     spsh_status rc = SPSH_OK;
@@ -1225,7 +1225,7 @@ static spsh_status get_device(uint32_t number, spsh_cuda_device *ret_device, sps
     return SPSH_OK;
 }
 
-/* One that is there, one that is not. */
+/* Report one library that is present, and one that is missing. */
 static spsh_status get_library(uint32_t number, spsh_cuda_library *ret_library)
 {
     static const spsh_cuda_library libraries[] = {

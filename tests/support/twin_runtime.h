@@ -18,10 +18,10 @@
 
 typedef struct twin_work {
     const char *name;                /* static */
-    void (*run_fn)(void *arguments); /* when its turn has come; on whichever thread waits */
+    void (*run_fn)(void *arguments); /* called at its turn, on any waiting thread */
     const void *arguments;           /* copied; each launch of a graph has a separate copy */
     size_t argument_bytes;
-    const spsh__device_use *uses; /* copied; outside of device memory: not looked at */
+    const spsh__device_use *uses; /* copied; uses of unknown memory are ignored */
     size_t use_count;
     /* Whether the work may run; NULL: at its turn. For work that depends on other processes or on
      * later work: polled repeatedly while a thread waits, with run_fn's arguments. It must not wait
@@ -31,14 +31,14 @@ typedef struct twin_work {
 
 /* Enqueue work on a stream. SPSH_E_IO after the device was lost (controls), or if a graph may not
  * contain it. SPSH_E_INVALID_ARG: no such stream, or a use of device memory that does not exist or
- * belongs to another device. run_fn is called with the emulation's lock held: of the emulation it
- * may call only the functions below. */
+ * belongs to another device. run_fn is called with the emulation's lock held. It may
+ * call only the functions of the emulation below. */
 spsh_status twin_enqueue(void *handle, const twin_work *work, spsh_error *err);
 
-/* The plug-in's functions in twin_runtime.c, for memory of other parts; not from run_fn. */
+/* Plug-in functions for other parts, to allocate memory. Do not call them from run_fn. */
 extern const spsh__cuda_plugin twin_table;
 
-/* Stop with an error of the test that no status can report. */
+/* Stop the program: an error of the test itself, which no status can report. */
 _Noreturn void twin_stop(const char *format, ...) SPSH_PRINTF(1, 2);
 void *twin_new(size_t size_bytes); /* host memory, zeroed; never NULL */
 

@@ -42,7 +42,7 @@ static size_t bytes_of(spsh__backend_buffer buffer, size_t count)
     return count * (buffer.is_half ? sizeof(uint16_t) : sizeof(float));
 }
 
-/* A factor, as products see it. */
+/* Round a factor to the precision of products. */
 static float factor_of(float value, bool is_tf32)
 {
     const uint32_t bits = spsh__bits_of_f32(value);
@@ -51,7 +51,7 @@ static float factor_of(float value, bool is_tf32)
     return spsh__f32_of_bits(spsh__round_bits(bits, 13) << 13);
 }
 
-/* `count` factors into memory of the caller's, one after another. */
+/* Copy `count` factors to consecutive floats of the caller. */
 static void load(const spsh__device_array *from, size_t first, size_t step, size_t count, float *to,
                  bool is_tf32)
 {
