@@ -2,8 +2,8 @@
  *
  * The first byte has flags. Bit 0: correct the checksums afterwards. Bit 1: the rest of the input
  * is the file itself. Without bit 1, the rest is a list of changes: operation, u16 position,
- * operands. Positions count only nonzero parts of the base and a little around them, so that a mutation
- * seldom falls into padding.
+ * operands. Positions count only nonzero parts of the base and a little around them, so that a
+ * mutation seldom falls into padding.
  */
 #ifndef PATCH_H
 #define PATCH_H

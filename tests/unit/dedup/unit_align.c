@@ -1,5 +1,5 @@
-/* unit_align.c: copies, parts, drifts and what only seems to be a copy, made from generated speech;
- * takes of the same words by the same voice (unit_align_data.c has the real ones). */
+/* unit_align.c: copies, parts, drifts, and pairs that only resemble copies, of generated speech.
+ * unit_align_data.c has real takes of the same words by the same voice. */
 #include <math.h>
 
 #include "fingerprint/align.h"
@@ -54,7 +54,7 @@ static void test_identical(void)
     free(a);
 }
 
-/* Cut at odd places; gain, polarity and noise change nothing; the lag is right to 0.1 ms. */
+/* Copies cut at odd positions. Gain, polarity, and noise may differ. Lags are within 0.1 ms. */
 static void test_contained_with_offset(void)
 {
     static const size_t starts[] = {0, 1, 777, 12345, 31999, 40007};
@@ -80,7 +80,7 @@ static void test_contained_with_offset(void)
     free(a);
 }
 
-/* A jingle before different speech is shared, with its times, and no more. */
+/* Two clips share only the jingle before their speech. The match has its times. */
 static void test_jingle_is_shared(void)
 {
     const size_t jingle = 2 * SECOND;
@@ -109,7 +109,7 @@ static void test_different_speech(void)
     }
 }
 
-/* b is a at another speed: read between the samples. */
+/* b is a at another speed, made by interpolation. */
 static void test_speed_is_undone(void)
 {
     static const double speeds[] = {0.99, 0.998, 1.002, 1.01};
@@ -147,7 +147,7 @@ static void test_not_speech(void)
             make_signal(kinds[i], RATE, 1, a, count);
             make_signal(kinds[k], RATE, 2, b, count);
             check_kind(compare(a, count, b, count).kind, SPSH_COPY_NONE);
-            for (size_t n = 0; n < count; n++) /* and not with a click before it */
+            for (size_t n = 0; n < count; n++) /* nor with a click at its start */
                 b[n] = (int16_t)(n < 50 ? 20000 : b[n] / 2);
             check_kind(compare(a, count, b, count).kind, SPSH_COPY_NONE);
         }
@@ -165,7 +165,7 @@ static void test_too_short(void)
         check_kind(compare(a, counts[i], a, 2 * SECOND).kind, SPSH_COPY_NONE);
         check_kind(compare(a, counts[i], a, counts[i]).kind, SPSH_COPY_NONE);
     }
-    /* And offsets that no key would propose. */
+    /* Also with offsets that no key would propose. */
     spsh__print print = listen(a, 2 * SECOND);
     spsh__print empty = {0};
     static const int64_t offsets[] = {0, 5, -5, 100000, -100000};

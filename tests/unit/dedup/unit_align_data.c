@@ -35,14 +35,14 @@ static spsh_copy_class compare(const spsh__print *a, const spsh__print *b)
     return found.kind;
 }
 
-/* Every two takes of a digit by a speaker. */
+/* All pairs of takes of one digit by one speaker. */
 static void test_takes_are_no_copies(void)
 {
     static const char *const speakers[] = {"george",  "jackson", "lucas",
                                            "nicolas", "theo",    "yweweler"};
     uint64_t pairs = 0;
     uint64_t kinds[SPSH_COPY_CLASS_COUNT] = {0};
-    /* Seven is prime to ten: groups of nearly every digit and voice. */
+    /* Seven and ten are coprime, so the groups cover nearly every digit and voice. */
     for (size_t group = 0; group < GROUPS; group += is_small ? 7 : 1) {
         spsh__print prints[TAKES];
         for (int take = 0; take < TAKES; take++) {
@@ -63,7 +63,8 @@ static void test_takes_are_no_copies(void)
     CHECK_U64(kinds[SPSH_COPY_NONE] + kinds[SPSH_COPY_REREAD], pairs);
 }
 
-/* Eight words a file, always the same two, by one voice: waveforms of a second correlate to 0.9. */
+/* Eight words per file, from the same two words, by one voice: one-second waveforms of different
+ * files correlate up to 0.9. */
 static void test_repeated_words_are_no_copies(void)
 {
     enum { FILES_MAX = 30 };

@@ -1,9 +1,9 @@
-/* unit_audit.c: from hand-made matches to kinds, masks, evidence and cells. */
+/* unit_audit.c: leak kinds, masks, evidence, and cells of matches made by hand. */
 #include "audit/audit.h"
 #include "spsh_test.h"
 
 /* Train: ordinals 0 to 9 split 0, 10 to 19 split 1. Test: 20 to 24 split 0, 30 to 34 split 1, each
- * of 2 seconds. 40: on no side. */
+ * of 2 seconds. 40 is on no side. */
 enum { TEST_COUNT = 10 };
 static const spsh__leak_split train_splits[] = {
     {"a.spsh: one", 10, 20},
@@ -111,7 +111,7 @@ static void test_a_segment_is_a_leak_from_a_second_on(void)
     CHECK(spsh__leak_of(&match) == SPSH_LEAK_SEGMENT);
     match.active_s = 0.99;
     CHECK(spsh__leak_of(&match) == SPSH_LEAK_COUNT);
-    match.active_s = 0; /* exact tiers may know the length only */
+    match.active_s = 0; /* exact tiers may know only the length */
     match.rate_hz = 16000;
     match.count = 16000;
     CHECK(spsh__leak_of(&match) == SPSH_LEAK_SEGMENT);
@@ -160,7 +160,7 @@ static void test_cells(void)
     CHECK_U64(mask_of(&leaks, 21), BIT(SPEAKER));
     CHECK_U64(mask_of(&leaks, 30), BIT(SPEAKER));
     CHECK_U64(mask_of(&leaks, 31), 0);
-    /* Two train splits touch one utterance: each cell has it, the total once. */
+    /* Two train splits leak into one utterance: each cell counts it, the total counts it once. */
     CHECK_U64(leaks.cells[0].utterances[SPSH_LEAK_RECORDING], 1);
     CHECK_U64(leaks.cells[2].utterances[SPSH_LEAK_RECORDING], 1);
     CHECK_U64(leaks.totals[0].utterances[SPSH_LEAK_RECORDING], 1);
@@ -179,7 +179,7 @@ static void test_cells(void)
     spsh__audit_close(audit);
 }
 
-/* The acoustic tier hears only the first of equal utterances. */
+/* The acoustic tier compares only the first of equal utterances. The others inherit its leaks. */
 static void test_copies_inherit(void)
 {
     spsh__match trimmed = match_of(21, 30, SPSH_TIER_PCM, SPSH_COPY_SAME_RECORDING);
@@ -199,7 +199,7 @@ static void test_copies_inherit(void)
     spsh__leaks leaks;
     spsh__audit *audit = audit_of(matches, sizeof(matches) / sizeof(matches[0]), &leaks);
     CHECK_U64(mask_of(&leaks, 21), BIT(RECORDING) | BIT(SPEAKER));
-    CHECK_U64(mask_of(&leaks, 30), BIT(RECORDING)); /* names are each utterance's own */
+    CHECK_U64(mask_of(&leaks, 30), BIT(RECORDING)); /* copies do not inherit leaks by name */
     CHECK_U64(mask_of(&leaks, 31), BIT(RECORDING)); /* the copy of a copy */
     CHECK_U64(mask_of(&leaks, 32), BIT(RECORDING));
     CHECK_U64(mask_of(&leaks, 33), 0); /* mostly the same stretch is not the same samples */
@@ -215,7 +215,7 @@ static void test_copies_inherit(void)
     spsh__audit_close(audit);
 }
 
-/* Groups whose first member is of either side, or that only meet through one of the other side. */
+/* Equal groups that begin on the train or the test side. 12, 21, and 34 are linked only by 3. */
 static void test_equal_samples_across_sides(void)
 {
     const spsh__match matches[] = {

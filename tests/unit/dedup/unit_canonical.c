@@ -1,5 +1,5 @@
-/* unit_canonical.c: digests and chunks against a second, slow way to say the same, in any pieces;
- * chunks come into step again after any cut. */
+/* unit_canonical.c: digests and chunks, in pieces of any size, compared with a slow implementation.
+ * After any cut, the chunks become equal to the chunks of the whole again. */
 #include "common/hash.h"
 #include "print_signals.h"
 #include "segment/canonical.h"
@@ -76,9 +76,9 @@ static void test_digests_are_as_written(void)
     int32_t *pcm = make_pcm(SIGNAL_SPEECH, 16000, 1, 20000, 2);
     uint8_t full[16], trim[16];
     memset(pcm, 0, 2 * 5000 * sizeof(*pcm));
-    memset(pcm + 2 * 9000, 0, 2 * 5000 * sizeof(*pcm)); /* zeros within the sound are kept */
+    memset(pcm + 2 * 9000, 0, 2 * 5000 * sizeof(*pcm)); /* zeros in the middle are kept */
     memset(pcm + 2 * 17000, 0, 2 * 3000 * sizeof(*pcm));
-    pcm[2 * 5000 + 1] = 65536; /* one channel is not 0: ends the zeros to trim */
+    pcm[2 * 5000 + 1] = 65536; /* one nonzero channel ends the zeros to trim */
     pcm[2 * 16999] = -65536;
     hash_plainly(pcm, 40000, 16000, 2, full);
     hash_plainly(pcm + 2 * 5000, 24000, 16000, 2, trim);
@@ -107,7 +107,7 @@ static void test_dual_mono_is_mono(void)
     CHECK(!is_equal(one.trim, two.trim));
     CHECK_U64(two.trim_first, 500 + one.trim_first);
     CHECK_U64(two.trim_count, one.trim_count);
-    dual[2 * 6000] += 65536; /* one sample of one channel, after much that was equal */
+    dual[2 * 6000] += 65536; /* the channels differ in one late sample */
     two = digest_in(dual, 14000, 16000, 2, 777);
     CHECK(is_zero(two.mono));
     free(dual);
@@ -164,7 +164,7 @@ static chunk_list cut_in(const int32_t *pcm, size_t count, uint32_t rate_hz, uin
     const spsh__chunk *chunks = NULL;
     chunk_list list = {0};
     REQUIRE(spsh__chunker_new(&chunker, NULL) == SPSH_OK);
-    REQUIRE(spsh__chunker_begin(chunker, 8000, 3, NULL) == SPSH_OK); /* begun anew */
+    REQUIRE(spsh__chunker_begin(chunker, 8000, 3, NULL) == SPSH_OK); /* a second begin resets it */
     REQUIRE(spsh__chunker_begin(chunker, rate_hz, channels, NULL) == SPSH_OK);
     for (size_t at = 0; at < count; at += piece)
         REQUIRE(spsh__chunker_push(chunker, pcm + at * channels,
@@ -209,7 +209,7 @@ static bool is_cut(const uint32_t *hashes, size_t count, size_t near, size_t p)
     return true;
 }
 
-/* FINGERPRINT.md 6, word for word. */
+/* A literal implementation of FINGERPRINT.md 6. */
 static chunk_list cut_plainly(const int32_t *pcm, size_t count, uint32_t rate_hz, uint32_t channels)
 {
     uint32_t *hashes = calloc(count + 1, sizeof(*hashes));
@@ -284,7 +284,7 @@ static void test_chunks_are_as_written(void)
     }
 }
 
-/* Long silence between sounds: nothing of it is a chunk, and memory for it is let go. */
+/* Long silence between sounds gives no chunks, and its memory is released. */
 static void test_long_silence_is_left_out(void)
 {
     const size_t count = 400000;

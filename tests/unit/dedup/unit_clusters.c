@@ -9,7 +9,7 @@ typedef struct world {
     spsh__copy_quality qualities[UTTERANCES_MAX];
     spsh__match matches[256];
     size_t match_count;
-    spsh__match provable[CHECKS_MAX]; /* what the check would find */
+    spsh__match provable[CHECKS_MAX]; /* results of the check, if it runs */
     size_t provable_count, check_count;
     spsh__policy policy;
     spsh__clusters result;
@@ -21,12 +21,12 @@ static spsh_status get_quality(void *user, uint64_t ordinal, spsh__copy_quality 
     const world *w = user;
     (void)err;
     *ret_quality = w->qualities[ordinal];
-    if (ret_quality->sound_seconds == 0) /* where it is not stated: no zeros around it */
+    if (ret_quality->sound_seconds == 0) /* default: no zeros around the sound */
         ret_quality->sound_seconds = ret_quality->seconds;
     return SPSH_OK;
 }
 
-/* All of an utterance is active. */
+/* The covered share of an utterance, all of which is active. */
 static spsh_status get_covered(void *user, uint64_t ordinal, const spsh__copy_stretch *stretches,
                                size_t count, double *ret_share, spsh_error *err)
 {
@@ -94,7 +94,7 @@ static void same(world *w, uint64_t a, uint64_t b)
     (void)add(w, a, b, SPSH_TIER_ACOUSTIC, SPSH_COPY_SAME_RECORDING);
 }
 
-/* part lies inside whole, seconds [at, at + its length). */
+/* Add a match: part is inside whole, from second `at` on. */
 static void inside(world *w, uint64_t part, uint64_t whole, double at)
 {
     const bool part_is_a = part < whole;
@@ -196,7 +196,7 @@ static void test_best_is_kept(void)
     }
 }
 
-/* The bit rate of a WAV says nothing against a FLAC. */
+/* A higher bit rate does not make a WAV better than a FLAC. */
 static void test_lossless_are_alike(void)
 {
     world w;
@@ -246,7 +246,7 @@ static void test_keep_rules(void)
     spsh__clusters_free(&w.result);
 }
 
-/* A~B~C, C not like A: C stays, unless a check finds that it is. */
+/* A matches B, B matches C, and A does not match C. C is kept unless a check proves it a copy. */
 static void test_chain(void)
 {
     world w;
@@ -278,7 +278,7 @@ static void test_chain(void)
     spsh__clusters_free(&w.result);
 }
 
-/* Exact members are matched with the first one only, and stand for each other. */
+/* Members with equal samples match only the first, and can replace each other in proofs. */
 static void test_equal_samples(void)
 {
     world w;
@@ -354,7 +354,7 @@ static void test_never_dropped(void)
     }
 }
 
-/* 8 (10 s) holds 1 and 2 (5 s each), and 3 a copy of 1. */
+/* Utterance 8 (10 s) contains 1 and 2 (5 s each). 3 is a copy of 1. */
 static void make_whole(world *w)
 {
     world_init(w);
@@ -504,7 +504,7 @@ static void test_boilerplate(void)
     spsh__clusters_free(&w.result);
 }
 
-/* Overlapping windows of one recording are a chain, but no stretch of all. */
+/* Overlapping windows of one recording form a chain, but no stretch is common to all. */
 static void test_windows_are_no_boilerplate(void)
 {
     world w;

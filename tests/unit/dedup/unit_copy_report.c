@@ -1,5 +1,5 @@
-/* unit_copy_report.c: the pages of plans and audits from facts made by hand, over a small dataset
- * whose ids and texts are hostile. With an argument the pages are written there, for a test that
+/* unit_copy_report.c: the pages of plans and audits, from results made by hand, over a small
+ * dataset with hostile ids and texts. With an argument the pages are written there, for a test that
  * reads them as XML (cli/copy_page_test.py).
  */
 #include "spsh_test.h"
@@ -272,7 +272,7 @@ static void check_has(const char *page, const char *what)
 
 static void check_escaped(const char *page)
 {
-    CHECK_U64(count_of(page, "<script"), 1); /* the page's own (page.c) */
+    CHECK_U64(count_of(page, "<script"), 1); /* the script of the page itself (page.c) */
     CHECK(strstr(page, "<b>bold") == NULL);
     CHECK(strstr(page, "<!-- -->") == NULL);
     CHECK(strstr(page, "<y>") == NULL);
@@ -308,7 +308,7 @@ static void test_plan_page(void)
     for (size_t i = 0; i < sizeof(want) / sizeof(want[0]); i++)
         check_has(page, want[i]);
     check_escaped(page);
-    CHECK(count_of(page, "<svg class=\"pair\"") >= 20); /* some of each class, of any pair once */
+    CHECK(count_of(page, "<svg class=\"pair\"") >= 20); /* several per class, each pair once */
     CHECK(count_of(page, "<svg class=\"pair\"") <= 40);
     CHECK_U64(count_of(page, "no picture"), 0);
     CHECK(strstr(page, "nan") == NULL && strstr(page, "inf ") == NULL);
@@ -405,7 +405,7 @@ static void test_same_bytes(void)
     free_world(other);
 }
 
-/* Each limit of the rule is on the page: another value of it makes another page. */
+/* The page shows each limit of the rule: another value makes another page. */
 static void test_every_limit(void)
 {
     enum { FIRST = offsetof(spsh__align_limits, bit_worth) / sizeof(double) };
@@ -450,7 +450,7 @@ static void test_window(void)
     for (size_t i = 0; i < window->block_count; i++)
         CHECK(window->blocks[i] < 0 || window->blocks[i] > 0.99F);
     CHECK(window->has_gain && window->gain_db > -0.1 && window->gain_db < 0.1);
-    CHECK(window->b.high[0] < window->b.low[0]); /* nothing of b yet */
+    CHECK(window->b.high[0] < window->b.low[0]); /* b has not begun */
     CHECK(window->a.high[0] >= window->a.low[0]);
     spsh__pair_window_free(window);
     free_world(w);
@@ -467,7 +467,7 @@ static void test_listen(void)
     FILE *stream = fopen(path, "rb");
     REQUIRE(stream != NULL);
     const size_t size = fread(file, 1, sizeof(file), stream);
-    CHECK_U64(size, STEREO_HEAD + 4 * 72000); /* 2.5 s, and one second before and after */
+    CHECK_U64(size, STEREO_HEAD + 4 * 72000); /* 2.5 s, and a second before and after */
     CHECK(fclose(stream) == 0);
     CHECK(memcmp(file, "RIFF", 4) == 0 && file[22] == 2);
     size_t differ = 0;
@@ -552,7 +552,7 @@ static void test_without_memory(void)
             const spsh_status rc = tasks[i](w, &err);
             const bool was_reached = fail_malloc.calls > at;
             fail_malloc.at = UINT64_MAX;
-            CHECK(rc != SPSH_OK || !was_reached || i < 2); /* a page may do without a picture */
+            CHECK(rc != SPSH_OK || !was_reached || i < 2); /* the page may omit a picture */
             failures += rc == SPSH_E_NO_MEMORY;
             if (!was_reached)
                 break;

@@ -1,4 +1,4 @@
-/* unit_exact.c: copies that need no listening, in datasets whose truth is known to the sample. */
+/* unit_exact.c: copies that are found without comparing sound, in datasets with known copies. */
 #include <math.h>
 
 #include "copy_dataset.h"
@@ -40,7 +40,7 @@ static void check_whole(const exact_found *found, uint64_t a, uint64_t b, spsh_c
 
 enum { FORM_SAMPLES = 40000, PAD = 1234 };
 
-/* Eight forms of one recording, then what only looks like it. */
+/* Eight forms of one recording, then three recordings that only resemble it. */
 static void make_forms(const char *path)
 {
     int16_t *pcm = speech(1, FORM_SAMPLES);
@@ -72,7 +72,7 @@ static void make_forms(const char *path)
     form.rate_hz = 22050;
     copy_dataset_add(set, &form); /* 8: at another rate */
     for (size_t i = 0; i < FORM_SAMPLES; i++)
-        padded[i] = (int16_t)(pcm[i] + (i % 3 == 0)); /* as a lossy codec would */
+        padded[i] = (int16_t)(pcm[i] + (i % 3 == 0)); /* like a lossy codec */
     form = audio_of(padded, FORM_SAMPLES);
     copy_dataset_add(set, &form); /* 9 */
     dual[2 * (FORM_SAMPLES / 2)] ^= 1;
@@ -197,7 +197,7 @@ static void test_segments_of_a_long_recording(void)
             const uint32_t begin = one[a - 1] > two[b - 6] ? one[a - 1] : two[b - 6];
             const uint32_t end = one[a] < two[b - 5] ? one[a] : two[b - 5];
             if (end <= begin + RATE) {
-                CHECK(end <= begin); /* the cuts were chosen so */
+                CHECK(end <= begin); /* the cuts give no short overlaps */
                 CHECK_U64(exact_count(&found, a, b), 0);
                 continue;
             }
@@ -212,7 +212,7 @@ static void test_segments_of_a_long_recording(void)
     free(pcm);
 }
 
-/* One stretch twice in each of two: four matches, by their places. */
+/* One stretch occurs twice in each of two clips: four matches, one per pair of positions. */
 static void test_several_stretches_of_a_pair(void)
 {
     enum { STRETCH = 30000, REST = 20000, ALL = 2 * (STRETCH + REST) };
@@ -234,7 +234,7 @@ static void test_several_stretches_of_a_pair(void)
     CHECK_U64(exact_count(&found, 0, 1), 4);
     for (size_t i = 0; i < found.count; i++) {
         const spsh__match *match = &found.matches[i];
-        CHECK(match->count >= STRETCH && match->count < STRETCH + 20); /* a chance equal border */
+        CHECK(match->count >= STRETCH && match->count < STRETCH + 20); /* equal by chance */
         CHECK_I64(match->kind, SPSH_COPY_SHARED_SEGMENT);
         CHECK(fabs(match->coverage_a - 0.3) < 0.01);
     }
@@ -267,7 +267,7 @@ static void test_many_identical_clips(void)
     free(pcm);
 }
 
-/* A jingle in many recordings: each meets some of the others, none meets all. */
+/* A jingle in many recordings: each is matched with some of the others, and none with all. */
 static void test_a_crowd_stays_linear(void)
 {
     enum { CROWD_MAX = 300, JINGLE = 2 * RATE, REST = RATE };
@@ -294,7 +294,7 @@ static void test_a_crowd_stays_linear(void)
         CHECK(match->count >= JINGLE);
     }
     for (size_t i = 1; i < crowd; i++)
-        CHECK_U64(met[i], i < 32 ? i : 32); /* the first 16, and the 16 before it */
+        CHECK_U64(met[i], i < 32 ? i : 32); /* the first 16, and the previous 16 */
     for (size_t i = 1; i < crowd; i++)
         CHECK_U64(exact_count(&found, i - 1, i), 1);
     exact_free(&found);
@@ -314,7 +314,7 @@ static void test_views_of_one_record(void)
     copy_dataset_utterance(set, record, 0, LONG, "train");        /* 0 */
     copy_dataset_utterance(set, record, 10001, 50000, "train");   /* 1: inside 0 */
     copy_dataset_utterance(set, record, 40001, 60000, "train");   /* 2: overlaps 1 */
-    copy_dataset_utterance(set, record, 40001, 60000, "train");   /* 3: as 2 */
+    copy_dataset_utterance(set, record, 40001, 60000, "train");   /* 3: like 2 */
     copy_dataset_utterance(set, record, 100001, 30000, "train");  /* 4: touches 2 */
     copy_dataset_utterance(set, record, 129000, 100000, "train"); /* 5: overlaps 4 by 0.06 s */
     copy_dataset_close(set, SPSH_DEDUPE_NONE);
@@ -362,13 +362,13 @@ static void test_aliases_are_of_their_group(void)
     uint64_t alias_of = 0;
     spsh__segment_row row;
     CHECK(spsh__print_set_row(found.set, 2, &row, &alias_of, NULL) == SPSH_OK);
-    CHECK_U64(alias_of, 0); /* or the test tests nothing */
+    CHECK_U64(alias_of, 0); /* else the test is pointless */
     check_whole(&found, 0, 1, SPSH_TIER_BYTES);
     check_whole(&found, 0, 2, SPSH_TIER_BYTES);
     check_whole(&found, 0, 3, SPSH_TIER_PCM);
     CHECK_U64(found.count, 3);
     exact_free(&found);
-    /* Without the primary the aliases have each other. */
+    /* Without the primary, the aliases match each other. */
     const spsh_dedup_source train = {path, "train", SPSH_SIDE_TRAIN};
     found = exact_find(&train, 1, &exact_plain);
     check_whole(&found, 1, 2, SPSH_TIER_BYTES);
@@ -408,8 +408,8 @@ static void test_two_sides(void)
     check_whole(&found, 0, 1, SPSH_TIER_BYTES); /* test, first of train */
     check_whole(&found, 1, 2, SPSH_TIER_BYTES);
     check_whole(&found, 1, 4, SPSH_TIER_BYTES);
-    check_whole(&found, 1, 3, SPSH_TIER_BYTES); /* train's star */
-    check_whole(&found, 0, 2, SPSH_TIER_BYTES); /* test's star */
+    check_whole(&found, 1, 3, SPSH_TIER_BYTES); /* within train */
+    check_whole(&found, 0, 2, SPSH_TIER_BYTES); /* within test */
     check_whole(&found, 0, 4, SPSH_TIER_BYTES);
     CHECK_U64(exact_match(&found, 5, 6)->a_first, 501);
     CHECK_U64(exact_match(&found, 5, 7)->a_first, 777);
@@ -421,7 +421,7 @@ static void test_two_sides(void)
     free(pcm);
 }
 
-/* Segments that claim equal digests for different samples: --confirm sees through it. */
+/* Segments have equal digests for different samples: --confirm detects the difference. */
 static void test_confirm_compares_samples(void)
 {
     enum { SAMPLES = 2 * RATE };
@@ -472,7 +472,7 @@ static void test_confirm_compares_samples(void)
     exact_free(&found);
 }
 
-/* The same whatever memory and threads; and over two datasets whatever their order. */
+/* Results are equal for any memory and threads, and for two datasets in any order. */
 static void test_memory_threads_and_order_do_not_matter(void)
 {
     static const exact_settings others[] = {

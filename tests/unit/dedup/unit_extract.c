@@ -1,6 +1,6 @@
-/* unit_extract.c: the stored data of an utterance follow from its samples: prints of the correct
- * channels, with rates and channel counts in any order; copies by reference, parts, undecodable
- * audio; and all of it through the set of utterances. */
+/* unit_extract.c: the stored data of an utterance match its samples: prints of the correct
+ * channels, with rates and channel counts in any order. Also copies by reference, parts, and
+ * undecodable audio, all read through the set of utterances. */
 #include "copy_dataset.h"
 #include "fingerprint/bandwidth.h"
 #include "print_set_kit.h"
@@ -34,7 +34,7 @@ static void test_mixing(void)
     CHECK(memcmp(got, narrow_want, sizeof(narrow_want)) == 0);
 }
 
-/* Noise, signals that are too soft to count, tones; in pieces of any size. */
+/* Noise, signals below the threshold, and tones, in pieces of any size. */
 static void test_bandwidth(void)
 {
     static const struct {
@@ -48,7 +48,7 @@ static void test_bandwidth(void)
         {SIGNAL_NOISE,   44100, 22050, 22050},
         {SIGNAL_NOISE,   4000,  2000,  2000 },
         {SIGNAL_TONE,    16000, 1000,  1500 },
-        {SIGNAL_DTMF,    48000, 1336,  8000 }, /* its steps have overtones */
+        {SIGNAL_DTMF,    48000, 1336,  8000 }, /* switching tones adds overtones */
     };
     spsh__bandwidth *measure = NULL;
     REQUIRE(spsh__bandwidth_new(&measure, NULL) == SPSH_OK);
@@ -163,7 +163,7 @@ static void test_channels(void)
         {SPSH_CODEC_WAV, 16, 4000, 1,        voices[3], COUNT}, /* low */
         {SPSH_CODEC_WAV, 16, RATE, 2,        silent,    COUNT}, /* half */
         {SPSH_CODEC_WAV, 16, 8000, 1,        voices[4], COUNT}, /* other rate */
-        {SPSH_CODEC_WAV, 16, RATE, 2,        inverted,  COUNT}, /* turned */
+        {SPSH_CODEC_WAV, 16, RATE, 2,        inverted,  COUNT}, /* inverted */
         {SPSH_CODEC_WAV, 16, RATE, CHANNELS, mixed,     COUNT}, /* nine */
         {SPSH_CODEC_WAV, 16, RATE, 1,        voices[5], COUNT}, /* again */
     };

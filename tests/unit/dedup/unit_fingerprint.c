@@ -1,5 +1,5 @@
-/* unit_fingerprint.c: lengths, rates, pieces and signals that are not speech. The bits themselves
- * are held by golden_fingerprint. */
+/* unit_fingerprint.c: lengths, rates, pieces, and signals that are not speech. golden_fingerprint
+ * checks the bits themselves. */
 #include <math.h>
 
 #include "fingerprint/fingerprint.h"
@@ -65,7 +65,7 @@ static void test_rates_outside_are_refused(void)
     }
 }
 
-/* Frames appear when their last sample is there, not before. */
+/* A frame is returned once its last sample has arrived, not before. */
 static void test_lengths(void)
 {
     static const struct {
@@ -97,7 +97,7 @@ static void test_lengths(void)
     }
 }
 
-/* However the input comes in pieces; and the object is as new after an end. */
+/* The sizes of the pieces do not matter. After an end, the object is like a new one. */
 static void test_pieces(void)
 {
     uint64_t seed = test_seed(5);
@@ -131,7 +131,7 @@ static void test_pieces(void)
     }
 }
 
-/* Equal neighbours give bit 0, silence is not active, nothing is found by it. */
+/* The frames and dense keys of a signal. */
 typedef struct dense_list {
     spsh__print print;
     spsh__dense_key keys[4096];
@@ -183,7 +183,7 @@ static void test_dense_keys(void)
             CHECK(list.keys[at].weak[i] >= 16 && list.keys[at].weak[i] < SPSH__KEY_BITS);
         at++;
     }
-    CHECK(at > 800 && list.count - at <= 8); /* where the wide frames end, a few more or less */
+    CHECK(at > 800 && list.count - at <= 8); /* near the end of the wide frames */
     CHECK(want.key_count > 50);
     for (size_t k = 0; k < want.key_count; k++) {
         size_t i = 0;
@@ -200,6 +200,7 @@ static void test_dense_keys(void)
     spsh__print_free(&want);
 }
 
+/* Equal neighbors give bit 0. Silence is not active, and has no keys. */
 static void test_silence(void)
 {
     for (size_t i = 0; i < RATE_COUNT; i++) {
@@ -249,7 +250,7 @@ static void test_activity_is_local(void)
     free(samples);
 }
 
-/* Speech at the rate is the same speech at 8 kHz: half a turn of few bits. */
+/* Speech at any rate gives nearly the same bits: fewer than 8 % differ. */
 static void test_rates_agree(void)
 {
     enum { SECONDS = 4, HIGH_HZ = 192000 };
@@ -257,7 +258,7 @@ static void test_rates_agree(void)
     int16_t *samples = malloc(SECONDS * HIGH_HZ * sizeof(*samples));
     REQUIRE(samples != NULL);
     make_signal(SIGNAL_SPEECH, HIGH_HZ, 9, samples, SECONDS * HIGH_HZ);
-    /* A running mean leaves nothing that decimation could fold into the bands. */
+    /* A running mean removes frequencies that decimation would alias into the bands. */
     for (size_t i = 0; i + 24 < SECONDS * HIGH_HZ; i++) {
         int32_t sum = 0;
         for (size_t k = 0; k < 24; k++)
@@ -302,7 +303,7 @@ static spsh_status count_frames(void *user, uint64_t first, const spsh__print_fr
     return SPSH_E_IO;
 }
 
-/* Half an hour goes through without being kept; what the sink says ends the push. */
+/* Half an hour is processed without being kept. An error from the sink ends the push. */
 static void test_stream(void)
 {
     enum { COUNT = 8000 * 60 };
@@ -326,7 +327,7 @@ static void test_stream(void)
     free(samples);
 }
 
-/* Resamples and returns how many samples came out. */
+/* Resample, and return the number of output samples. */
 static size_t resample(uint32_t rate_hz, const int16_t *samples, size_t count, int32_t *out)
 {
     spsh__resample8k *resampler = NULL;
@@ -342,7 +343,7 @@ static size_t resample(uint32_t rate_hz, const int16_t *samples, size_t count, i
     return made;
 }
 
-/* A constant stays; full swings at any phase stay within what 32 bits hold. */
+/* A constant stays constant. Full-scale swings at any phase stay within the range of 32 bits. */
 static void test_resampled_constant(void)
 {
     for (size_t i = 0; i < RATE_COUNT; i++) {
@@ -366,7 +367,7 @@ static void test_resampled_constant(void)
     }
 }
 
-/* How loud a sine comes out, in dB. */
+/* Gain of a sine, in dB. */
 static double gain_db(uint32_t rate_hz, double hertz)
 {
     const size_t count = rate_hz;

@@ -19,7 +19,7 @@ typedef struct word_list {
     size_t count;
 } word_list;
 static word_list clips[CLIPS];
-static size_t clip_start[CLIPS]; /* samples */
+static size_t clip_start[CLIPS]; /* in samples */
 
 static spsh_status take_word(void *user, const spsh__weak_word *word, spsh_error *err)
 {
@@ -41,7 +41,7 @@ static void make_words(const int16_t *samples, size_t count, word_list *list)
     spsh__fingerprint_free(maker);
 }
 
-/* Long prints 0 to 3; clip k of print k % 4, with a little noise, between two frames. */
+/* Make long prints 0 to 3. Clip k is cut from print k % 4 at any sample, with a little noise. */
 static void make_all(uint64_t seed)
 {
     static int16_t clip[CLIP];
@@ -79,7 +79,7 @@ static void test_words(void)
     CHECK_U64(at, list.count);
 }
 
-/* Clips numbered 1,000 and up. */
+/* Add the clips, numbered from 1,000. */
 static spsh__frame_scan *make_scan(bool is_reverse)
 {
     spsh__frame_scan *scan = NULL;
@@ -100,7 +100,7 @@ static bool is_in_place(const spsh__candidate *found, uint64_t first)
     return (double)found->offset > want - 3 && (double)found->offset < want + 3;
 }
 
-/* Each clip of the print where it is, by most votes; chance may propose a few more. */
+/* The best candidate of each clip of the print has the right offset. A few more may be chance. */
 static void check_found(const spsh__candidate *found, size_t count, size_t print)
 {
     const spsh__candidate *best[CLIPS] = {NULL};
@@ -137,7 +137,7 @@ static void test_found(void)
     }
 }
 
-/* In stretches that overlap, and far into a recording, the same comes out. */
+/* Overlapping stretches, also far into a recording, give the same result. */
 static void test_stretches(void)
 {
     enum { PIECE = 1000, FAR = 1 << 29 };
@@ -164,7 +164,7 @@ static void test_stretches(void)
     spsh__frame_scan_free(scan);
 }
 
-/* A thousand clips of one tone, and the tone for two minutes: bounded, and soon over. */
+/* A thousand clips of one tone, and two minutes of the tone: results are bounded, and fast. */
 static void test_tone(void)
 {
     static int16_t tone[LONG];
@@ -192,7 +192,7 @@ static void test_tone(void)
     spsh__print_free(&print);
 }
 
-/* Every set of places whose sum, from 1, is 14 at most, once. */
+/* Each set of positions, counted from 1, with a sum of at most 14 occurs once. */
 static void test_ways(void)
 {
     size_t at = 0;
@@ -215,7 +215,7 @@ static int compare_mixed(const void *left, const void *right)
     return (a > b) - (a < b);
 }
 
-/* Counted by sorting all entries; every one of them stands for `times`. */
+/* Count by sorting all entries. Each entry counts `times` times. */
 static size_t list_frequent(const spsh__weak_word *words, size_t count, size_t times,
                             uint32_t *list)
 {
@@ -240,7 +240,7 @@ static size_t list_frequent(const spsh__weak_word *words, size_t count, size_t t
     return found;
 }
 
-/* One word just too often and one not quite, among others; then all of them many times over. */
+/* One word is just too frequent, and one is just not. Then all words are repeated 40 times. */
 static void test_frequent(void)
 {
     enum { FRAMES = 4000, NOT_QUITE = 512, TOO_OFTEN = 513 };
@@ -279,7 +279,7 @@ static void test_frequent(void)
     }
 }
 
-/* Counts words, and looks for the clips without the frequent ones, as in a part. */
+/* Count words, and search the clips without frequent words, as for one part. */
 static spsh_status find_in_part(spsh_error *err)
 {
     const spsh__frame_stretch whole = {0, 0, prints[0].frames, prints[0].frame_count};

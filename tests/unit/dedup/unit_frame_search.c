@@ -1,5 +1,5 @@
 /* unit_frame_search.c: clips of a test split in a train split, on any number of threads, in one
- * part or many; what test has too often is left out, however many parts there are.
+ * part or many. Words that are too frequent in test are ignored, for any number of parts.
  */
 #include "copy_dataset.h"
 #include "join/frame_scan.h"
@@ -14,7 +14,7 @@ enum { TONE = 4 * RATE, TONES = 4 };
 
 static char directory[512];
 static char path[600];
-static char tone_path[600]; /* with tones in both splits */
+static char tone_path[600]; /* dataset with tones in both splits */
 static int16_t signals[LONGS][LONG];
 static size_t clip_start[CLIPS];
 
@@ -40,8 +40,8 @@ static void close_dataset(copy_dataset *set, const char *where)
     make_segments(where);
 }
 
-/* Utterances 0 to 3 of train, then clip k of train's k % 4, with a little noise. The other dataset:
- * the same, with a tone more in train, and several in test. */
+/* Utterances 0 to 3 are train. Clip k of test is cut from k % 4, with a little noise. The second
+ * dataset also has a tone in train, and several tones in test. */
 static void make_datasets(uint64_t seed)
 {
     static int16_t clip[CLIP];
@@ -82,7 +82,7 @@ static spsh__print_set *open_set(const char *where)
     return set;
 }
 
-/* user: an utterance that is left out. */
+/* user: an utterance to exclude. */
 static spsh_status takes_part(const void *user, uint64_t ordinal, bool *ret_takes_part,
                               spsh_error *err)
 {
@@ -113,7 +113,7 @@ static spsh_status search(const spsh__frame_search *options, result *ret, spsh_e
 
 static void test_found(void)
 {
-    static const uint64_t memories[] = {ENOUGH, 90000}; /* the second: a part for each clip */
+    static const uint64_t memories[] = {ENOUGH, 90000}; /* the second gives one part per clip */
     spsh__print_set *set = open_set(path);
     spsh_error err = SPSH_ERROR_INIT;
     const uint64_t none = UINT64_MAX;
@@ -128,7 +128,7 @@ static void test_found(void)
             CHECK_I64(search(&options, &got, &err), SPSH_E_END);
             CHECK_U64(got.count, CLIPS);
             for (size_t i = 0; i < got.count; i++) {
-                /* Prints are numbered as utterances: each has one. */
+                /* Each utterance has one print, so their numbers are equal. */
                 const size_t k = (size_t)(got.found[i].b - LONGS);
                 REQUIRE(k < CLIPS);
                 const double want = -(double)clip_start[k] * 8000 / RATE / SPSH__PRINT_HOP;
@@ -139,11 +139,11 @@ static void test_found(void)
             }
         }
     }
-    CHECK(spsh__frame_scan_bytes(2 * 47) > memories[1]); /* it was in parts */
+    CHECK(spsh__frame_scan_bytes(2 * 47) > memories[1]); /* else there was only one part */
     spsh__print_set_close(set);
 }
 
-/* Test has too many tones to count, but not in each part. */
+/* The tones are too frequent in the whole of test, but not in each part. */
 static void test_frequent(void)
 {
     static const uint64_t memories[] = {ENOUGH, 500000, 334000};
@@ -155,7 +155,7 @@ static void test_frequent(void)
     spsh__set_print tone;
     REQUIRE(spsh__print_set_print(set, LONGS + CLIPS + 1, &tone, &err) == SPSH_OK);
     CHECK(spsh__frame_scan_bytes(tone.frame_count) <= memories[2]);
-    CHECK(spsh__frame_scan_bytes(2 * tone.frame_count) > memories[1]); /* a part for each */
+    CHECK(spsh__frame_scan_bytes(2 * tone.frame_count) > memories[1]); /* one part per tone */
     for (size_t m = 0; m < 3; m++) {
         for (uint32_t threads = 1; threads <= 3; threads += 2) {
             const spsh__frame_search options = {.set = set,

@@ -12,7 +12,7 @@
 #include "spsh_test.h"
 
 enum { RATE = 8000, SECOND = RATE };
-/* Less under sanitizers: see main(). */
+/* main() changes these values under sanitizers. */
 static size_t long_count = 3600 * SECOND; /* samples */
 static size_t first_way;                  /* first combination of threads and memory that is
                                              tried */
@@ -20,7 +20,7 @@ static size_t candidate_stride = 1;
 
 typedef enum clip_number {
     VOICE,       /* 6 s */
-    VOICE_LATER, /* the same from 0.3 s on, half as loud, upside down */
+    VOICE_LATER, /* the same from 0.3 s on, half as loud, inverted */
     LONG,        /* an hour with 5 s of the voice in it */
     NEWS_1,      /* a jingle of 2 s, and other speech */
     NEWS_2,
@@ -41,7 +41,7 @@ static char root[400];
 static char path[600];
 static spsh__print_set *set;
 
-/* Where the voice, without its first half second, is in the long one. */
+/* Position of the voice, without its first half second, in LONG. */
 static size_t long_place(void)
 {
     return long_count / 2 + 417;
@@ -224,7 +224,7 @@ static void test_jingle(void)
     CHECK(fabs((double)match->count / SECOND - 2) < 0.35);
 }
 
-/* One offset, two runs with other sound between. */
+/* Two matching runs at one offset, with other sound between them. */
 static void test_two_runs(void)
 {
     match_array found = pair(VOICE, MIXED, false);
@@ -388,7 +388,7 @@ static void test_any_number_of_threads(void)
         CHECK(are_equal(&want, &got));
         CHECK(memcmp(&facts, &again, sizeof(facts)) == 0);
     }
-    /* Each pair's match once, though several candidates point to it. */
+    /* A match is reported once per pair, even if several candidates lead to it. */
     for (size_t i = 0; i < want.count; i++) {
         const spsh__match *match = &want.items[i];
         CHECK(match->a < match->b);
@@ -429,7 +429,7 @@ static void test_sink_that_stops(void)
     spsh__judge_close(judge);
 }
 
-/* The last test: the shard is damaged after its segments were made. */
+/* Must be the last test: it damages the shard, whose segments were made before. */
 static void test_damaged_audio_is_named(void)
 {
     char shard[700];
@@ -458,7 +458,7 @@ static void test_damaged_audio_is_named(void)
     }
 }
 
-/* Its stretch is that of b, whose speed was divided by the scale. */
+/* A turned match has the stretch of b, so its count is divided by the scale. */
 static void test_turned(void)
 {
     const spsh__match match = {.a = 3,

@@ -1,5 +1,5 @@
-/* unit_print_signal.c: a stretch of the 8 kHz signal from anywhere has the values that resampling
- * the whole from its start gives; other speeds; offsets of keys. */
+/* unit_print_signal.c: any stretch of the 8 kHz signal equals the same stretch of the whole
+ * recording, resampled from its start. Also other speeds, and offsets of keys. */
 #include <math.h>
 
 #include "copy_dataset.h"
@@ -41,7 +41,7 @@ static void make(void)
     make_segments(path);
 }
 
-/* All at once. Returns how many; *ret_whole from malloc. */
+/* Resample the whole at once. Return the number of samples. *ret_whole comes from malloc. */
 static size_t resample_whole(size_t which, uint32_t channel, int32_t **ret_whole)
 {
     const size_t count = SECONDS * rates[which] + 37;
@@ -101,7 +101,7 @@ static void test_stretches_are_of_the_whole(void)
     spsh__print_set_close(set);
 }
 
-/* A tone at another speed is another tone; pieces fit together. */
+/* Another speed changes the frequency of a tone. Adjacent pieces fit together. */
 static void test_other_speeds(void)
 {
     enum { COUNT = 20000 };
@@ -151,7 +151,7 @@ static void test_keys_at_speeds(void)
     REQUIRE(spsh_reader_open(spsh__print_set_dataset(set, 0), &reader, NULL) == SPSH_OK);
     const spsh__print_signal signal = {set, reader, 0, 0};
     for (size_t i = 0; i < SPSH__SCALE_COUNT; i++) {
-        /* The same speech at another rate is another speed, when it is taken for 8 kHz. */
+        /* Resample the speech. Taken as 8 kHz, it then has another speed. */
         const size_t count = (size_t)(COUNT / spsh__scales[i]);
         int16_t *fast = calloc(count, sizeof(*fast));
         spsh__print want = {0};
@@ -196,7 +196,7 @@ static void test_offsets_of_keys(void)
             a[i].weak[k] = (uint8_t)(13 * k + i % 9);
         b[i] = a[i];
         b[i].frame += i < 20 ? 1000 : 50 + i % 2;
-        b[i].bits ^= UINT64_C(1) << b[i].weak[i % 3]; /* a bit that may be wrong */
+        b[i].bits ^= UINT64_C(1) << b[i].weak[i % 3]; /* flip a weak bit */
     }
     REQUIRE(spsh__pair_offsets_find(a, 30, b, 30, offsets, &count, NULL) == SPSH_OK);
     REQUIRE(count >= 2);

@@ -116,7 +116,7 @@ static spsh__segment *open_segment(void)
     return segment;
 }
 
-/* ---- what goes in comes out ---- */
+/* ---- reading what was written ---- */
 
 static void check_print(const spsh__segment *segment, uint64_t number, size_t row, size_t n)
 {
@@ -249,7 +249,7 @@ static void store(const uint8_t *data, size_t size)
     REQUIRE(fclose(file) == 0);
 }
 
-/* Pieces that are joined make the bytes that one writer makes; and those are always the same. */
+/* Joined pieces have the bytes that one writer makes, which are the same on every machine. */
 static void test_pieces_make_the_same_bytes(void)
 {
     static const uint8_t golden[16] = {0x0d, 0xe0, 0x54, 0x90, 0x0f, 0x1e, 0x1c, 0xce,
@@ -288,9 +288,9 @@ static void test_pieces_make_the_same_bytes(void)
     free(second);
 }
 
-/* ---- what cannot be ---- */
+/* ---- invalid segments ---- */
 
-/* Opens the segment and looks at everything; the first failure. */
+/* Open the segment, and read everything. Return the first failure. */
 static spsh_status read_all(const spsh_shard_seal *seal, spsh_error *err)
 {
     static spsh__print_frame frames[FRAMES_MAX];
@@ -336,7 +336,7 @@ static void test_every_cut_is_told(void)
     free(data);
 }
 
-/* Only a footer copy may be lost without a word: the other one speaks. */
+/* Only damage to one footer copy is not an error: the other copy replaces it. */
 static void test_every_flip_is_told(void)
 {
     uint8_t *data = NULL;
@@ -357,7 +357,7 @@ static void test_every_flip_is_told(void)
         }
         CHECK(rc == SPSH_E_CORRUPT || (at < 4096 && rc == SPSH_E_NOT_SPEECHSHARD));
         CHECK(strstr(err.message, "fingerprints/000000-000.spsh") != NULL);
-        if (at >= 4096 && rc == SPSH_E_CORRUPT) /* the page that holds it */
+        if (at >= 4096 && rc == SPSH_E_CORRUPT) /* the page with the bit */
             CHECK(err.offset_bytes <= at && at < err.offset_bytes + 65536);
     }
     store(data, size);
@@ -469,7 +469,7 @@ static void test_another_shards_segment(void)
     CHECK_I64(spsh__segment_open(dataset, &seals[1], NULL, &segment, &err), SPSH_E_MISMATCH);
     CHECK(strstr(err.message, "000000-001.spsh") != NULL);
     CHECK_I64(spsh__segment_open(dataset, &seals[0], NULL, &segment, &err), SPSH_E_NOT_FOUND);
-    /* Wrong number of rows: the tiny dataset's second shard has three. */
+    /* The number of rows is wrong: the second shard of the tiny dataset has three. */
     publish(&seals[1], NULL);
     CHECK_I64(spsh__segment_open(dataset, &seals[1], NULL, &segment, &err), SPSH_E_CORRUPT);
     store(data, size);

@@ -1,5 +1,5 @@
-/* unit_sort128.c: order and completeness in memory, in runs, in groups of runs; any threads; a bit
- * that the disk turned over.
+/* unit_sort128.c: order and completeness in memory, in runs, and in groups of runs, with any number
+ * of threads. Also a bit that the disk flipped.
  */
 #include "records/sort128.h"
 #include "spsh_test.h"
@@ -90,7 +90,7 @@ static void add_in_pieces(spsh__sort128 *sort, const spsh__u128 *records, size_t
     CHECK_U64(spsh__sort128_count(sort), count);
 }
 
-/* Everything that was added comes back, in order; returns the bytes that went to disk. */
+/* Check that all records come back in order. Return the number of bytes written to disk. */
 static uint64_t check_sorted(size_t count, int shape, uint32_t threads)
 {
     spsh__u128 *want = make(count, shape);
@@ -140,7 +140,7 @@ static void test_groups_of_runs(void)
     const size_t count = 3000000; /* 92 runs; 61 are merged at a time */
     const uint64_t spilled = check_sorted(count, 0, 2);
     CHECK(spilled > count * sizeof(spsh__u128) * 5 / 4); /* some were written twice */
-    CHECK(spilled < count * sizeof(spsh__u128) * 7 / 4); /* and no more than need be */
+    CHECK(spilled < count * sizeof(spsh__u128) * 7 / 4); /* but not all */
 }
 
 /* An I/O table that flips one bit in a given read. */
@@ -196,7 +196,7 @@ static void test_refusals(void)
     CHECK(sort == NULL);
     spsh__sort128_free(NULL);
 
-    /* A directory that is not there shows when something has to go to it. */
+    /* A missing directory is reported only when a run must be written to it. */
     options = (spsh__sort128_options){NULL, "/nonexistent/place", MEMORY_BYTES, 1};
     spsh__u128 *records = make(40000, 0);
     REQUIRE(spsh__sort128_open(&options, &sort, &err) == SPSH_OK);

@@ -292,7 +292,7 @@ static void test_sources(void)
     CHECK_U64(result.count, 5);
     const spsh__match *edge = find(1, 8, SPSH_TIER_SOURCE);
     REQUIRE(edge != NULL);
-    /* They share 20 s to 20.5 s: 10 s into the one, the begin of the other. */
+    /* They share 20 s to 20.5 s, which begins 10 s into a, and at the start of b. */
     CHECK(edge->rate_hz == 8000 && edge->a_first == 80000 && edge->b_first == 0);
     CHECK(find(1, 9, SPSH_TIER_SOURCE) != NULL && find(2, 9, SPSH_TIER_SOURCE) != NULL);
     CHECK(find(3, 10, SPSH_TIER_SOURCE) != NULL && find(4, 11, SPSH_TIER_SOURCE) != NULL);
@@ -313,7 +313,7 @@ static void test_times_without_a_url(void)
     spsh__builder_free(&scratch);
 }
 
-/* Stretches of one recording against comparing all with all. */
+/* Stretches of one recording give the pairs that comparing all with all gives. */
 static void test_stretches(void)
 {
     enum { STRETCHES = 400, PROBES = 2000, KEEP = 400 };

@@ -50,14 +50,14 @@ static void test_compatibility_and_case(void)
     CHECK_DEFAULT("\xef\xbc\xa6\xef\xbd\x95\xe3\x80\x80\xef\xbc\x91", "fu 1");
     CHECK_DEFAULT("\xef\xac\x81ne STRA\xc3\x9f\x45", "fine strasse");
     CHECK_DEFAULT("m\xc2\xb2 \xc2\xbd \xe2\x85\xa7", "m2 1 2 viii");
-    /* e and an acute, composed and not; two marks in both orders. */
+    /* e with an acute, composed and decomposed. Two marks in both orders. */
     CHECK_DEFAULT("\xc3\x89 e\xcc\x81", "\xc3\xa9 \xc3\xa9");
     CHECK_DEFAULT("a\xcc\xa3\xcc\x81 a\xcc\x81\xcc\xa3",
                   "\xe1\xba\xa1\xcc\x81 \xe1\xba\xa1\xcc\x81");
-    /* Turkish: the dotted capital is i, the dotless small letter stays itself. */
+    /* Turkish: the dotted capital becomes i, and the dotless small letter does not change. */
     CHECK_DEFAULT("\xc4\xb0stanbul istanbul Istanbul", "istanbul istanbul istanbul");
     CHECK_DEFAULT("\xc4\xb1", "\xc4\xb1");
-    /* Georgian: both forms of an, and the old capital in its own small letter. */
+    /* Georgian: both forms of the letter an become the same small letter. */
     CHECK_DEFAULT("\xe1\xb2\x90 \xe1\x83\x90", "\xe1\x83\x90 \xe1\x83\x90");
     /* Final sigma. */
     CHECK_DEFAULT("\xce\xa3\xcf\x82\xcf\x83", "\xcf\x83\xcf\x83\xcf\x83");
@@ -97,7 +97,7 @@ static void test_scripts(void)
     CHECK_MARKS("\xe0\xa4\x95\xe0\xa4\xbf \xe0\xb8\x81\xe0\xb8\xb3",
                 "\xe0\xa4\x95\xe0\xa4\xbf \xe0\xb8\x81\xe0\xb9\x8d\xe0\xb8\xb2");
     CHECK_MARKS("\xe3\x81\x8c", "\xe3\x81\x8c");
-    /* Hangul: jamo and syllables are one. */
+    /* Hangul: jamo are composed to syllables. */
     CHECK_DEFAULT("\xed\x95\x9c \xe1\x84\x92\xe1\x85\xa1\xe1\x86\xab", "\xed\x95\x9c \xed\x95\x9c");
 }
 
@@ -106,7 +106,7 @@ static void test_ideographs_are_words(void)
     CHECK_DEFAULT("\xe4\xbb\x8a\xe6\x97\xa5\xe3\x80\x82 ok", "\xe4\xbb\x8a\xe6\x97\xa5 ok");
     CHECK_CJK("\xe4\xbb\x8a\xe6\x97\xa5ok\xe3\x81\x8c'1",
               "\xe4\xbb\x8a \xe6\x97\xa5 ok \xe3\x81\x8c 1");
-    /* Kana separate from its mark; an ideograph of four bytes; Hangul, which has spaces. */
+    /* Kana decomposed from its mark; ideographs of four bytes; Hangul, which uses spaces. */
     CHECK_CJK("\xe3\x81\x8b\xe3\x82\x99\xe3\x81\x8b", "\xe3\x81\x8c \xe3\x81\x8b");
     CHECK_CJK("\xf0\xa0\x80\x80\xf0\xa0\x80\x80", "\xf0\xa0\x80\x80 \xf0\xa0\x80\x80");
     CHECK_CJK("\xed\x95\x9c\xea\xb5\xad", "\xed\x95\x9c\xea\xb5\xad");
@@ -194,7 +194,7 @@ static spsh_bytes repeat(const char *unit, size_t count, spsh__builder *text)
     return spsh__builder_bytes(text);
 }
 
-/* A million marks in the worst order on one letter, and the code point that grows most. */
+/* A million marks in the worst order on one letter, and the code point with the longest result. */
 static void test_hostile_texts_are_bounded(void)
 {
     spsh__builder text = {0};

@@ -85,7 +85,7 @@ static void test_other(void)
               SPSH_E_NOT_FOUND);
 }
 
-/* Every bit that is turned over, and every cut. */
+/* Every flipped bit and every cut is detected. */
 static void test_damage(void)
 {
     uint64_t count = 0;

@@ -1,10 +1,10 @@
-/* unit_work_space.c: which disk is asked for room. */
+/* unit_work_space.c: checks of the free space of a disk. */
 #include <sys/statvfs.h>
 
 #include "dedup_options.h"
 #include "spsh_test.h"
 
-/* A file system without any room, where Linux has one. */
+/* A file system on Linux without free space. */
 #define FULL "/proc"
 
 static void test_room(void)
@@ -20,7 +20,7 @@ static void test_room(void)
     CHECK_I64(spsh__work_space_check(folder, UINT64_MAX, &err), SPSH_E_NO_SPACE);
     CHECK_I64(spsh__work_space_check("to-be-made", UINT64_MAX, &err), SPSH_E_NO_SPACE);
     (void)snprintf(path, sizeof(path), "%s/no/such/folder", folder);
-    CHECK_I64(spsh__work_space_check(path, UINT64_MAX, &err), SPSH_OK); /* cannot be asked */
+    CHECK_I64(spsh__work_space_check(path, UINT64_MAX, &err), SPSH_OK); /* space unknown */
     test_remove_tree(folder);
 }
 

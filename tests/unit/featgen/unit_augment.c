@@ -117,7 +117,7 @@ static void test_refused(void)
     }
 }
 
-/* Texts with changed bytes, or cut, are refused, or are good options. */
+/* A text that is cut, or has changed bytes, is rejected or gives valid options. */
 static void test_damaged_text(void)
 {
     uint64_t state = test_seed(7);
@@ -143,7 +143,7 @@ static void test_damaged_text(void)
     CHECK(taken > 5000 && taken < 20000);
 }
 
-/* Structs that no text made. */
+/* Option structs that were not parsed from a text. */
 static void test_check(void)
 {
     const spsh_augment_options good = parsed("deepspeech,room_probability=1");
@@ -180,7 +180,7 @@ static bool are_masks_same(const spsh_augment_mask_draw *a, const spsh_augment_m
     return memcmp(a, b, SPSH_AUGMENT_MASKS_MAX * sizeof(*a)) == 0;
 }
 
-/* Another kind, switched on or off, or with other options, changes nothing else. */
+/* If options of one kind change, the draws of all other kinds stay the same. */
 static void test_kinds_are_apart(void)
 {
     static const char *const changes[] = {"speeds=1.3",          "noise_probability=0",
@@ -215,7 +215,7 @@ static void test_kinds_are_apart(void)
     }
 }
 
-/* Seed, epoch and key each make another draw; nothing else does. */
+/* A draw depends on seed, epoch, and key, and on nothing else. */
 static void test_what_a_draw_depends_on(void)
 {
     const spsh_augment_options options = parsed("gain_probability=1,gain_db_max=60");
@@ -316,7 +316,7 @@ static void test_sample_counts(void)
 
 /* ---- masks ---- */
 
-/* Lengths and places are uniform, inside, and no longer than the share allows. */
+/* Lengths and positions are uniform. Masks are inside, and no longer than the share allows. */
 static void test_time_masks(void)
 {
     const spsh_augment_options options =

@@ -67,7 +67,7 @@ static void measure_tone(const int16_t *samples, size_t from, size_t to, double 
     }
     *amplitude = hypot(a, b);
     *rest = sqrt(sum / (double)(to - from));
-    CHECK(fabs(b) < a * 0.001); /* the phase is kept, too: nothing is late */
+    CHECK(fabs(b) < a * 0.001); /* the phase is kept, so there is no delay */
 }
 
 static int16_t tone[COUNT_MAX], changed[2 * COUNT_MAX];
@@ -80,8 +80,8 @@ static uint64_t change_speed(spsh_augmenter *augmenter, uint32_t percent, uint64
     return spsh_augment_sample_count(&draw, count);
 }
 
-/* Tones up to 0.9 of the lower Nyquist frequency keep their amplitude, and nothing else is heard:
- * no image, nothing folded back. 80 dB below 10,000 is 1; half of that is rounding. */
+/* Tones up to 0.9 of the lower Nyquist frequency keep their amplitude. There are no images or
+ * aliases: 80 dB below 10,000 is 1, and half of that is rounding. */
 static void test_tones(void)
 {
     static const double places[] = {0.01, 0.2, 0.5, 0.8, 0.9}; /* fractions of the lower Nyquist
@@ -136,7 +136,7 @@ static void test_lengths(void)
             const uint64_t count = change_speed(augmenter, percent, counts[i]);
             CHECK_U64(count, (counts[i] * 100 + percent - 1) / percent);
             for (uint64_t k = 0; k < count; k++)
-                CHECK(changed[k] < 0 && changed[k] > -1300); /* written, and no more than ringing */
+                CHECK(changed[k] < 0 && changed[k] > -1300); /* all written, with little ringing */
             CHECK_I64(changed[count], 12345);
         }
         for (size_t k = 0; k < 1000; k++)
@@ -168,7 +168,7 @@ static void test_noise(void)
     make_tone(speech, 20000, 0.0371, 4000);
     make_noise(noise, 20000, 5, 300);
     for (int i = 0; i < 200; i++)
-        noise[i] = 3000; /* loud at its beginning: its level depends on where it starts */
+        noise[i] = 3000; /* loud at its start: the level depends on noise_start */
     for (int step = 0; step <= 10; step++) {
         const float snr = (float)step * 2.5F - 5;
         for (uint64_t start = 0; start < 7000; start += 2333) {
@@ -185,14 +185,13 @@ static void test_noise(void)
             }
             const double measured = 10 * log10(mean_power(speech, 20000) / (added / 20000));
             CHECK(fabs(measured - (double)snr) < 0.01);
-            CHECK(product / sqrt(added * used) > 0.99999); /* it is that noise, from there on */
+            CHECK(product / sqrt(added * used) > 0.99999); /* the noise from `start` on */
         }
     }
     spsh_augmenter_close(augmenter);
 }
 
-/* Without speech, or without noise, there is no ratio: nothing is added, nothing is divided by 0.
- */
+/* Without speech or noise there is no ratio: nothing is added, and nothing is divided by 0. */
 static void test_silence(void)
 {
     spsh_augmenter *augmenter = opened("speeds=0.9:1");
@@ -257,7 +256,7 @@ static void test_impulse_gives_response(void)
     spsh_augmenter_close(augmenter);
 }
 
-/* All sizes of both, compared with the sum itself; the level is preserved. */
+/* Speech and responses of all sizes, compared with a direct sum. The level is preserved. */
 static void check_convolution(spsh_augmenter *augmenter, int count, int response, uint64_t seed)
 {
     static double wet[6000];
@@ -345,8 +344,8 @@ static void test_rounding(void)
     CHECK(spsh__augment_isa_named("none") == NULL);
 }
 
-/* Everything at once, at random: every instruction set gives the same bits, and no input leaves
- * what int16 holds. */
+/* All augmentations at once, at random: every instruction set gives identical bits, and no input
+ * exceeds the range of int16. */
 static void test_same_bits(void)
 {
     static int16_t plain[2 * COUNT_MAX];
@@ -409,7 +408,7 @@ static void test_no_memory_of_the_past(void)
     spsh_augmenter_close(large);
 }
 
-/* ---- refusals ---- */
+/* ---- rejected inputs ---- */
 
 static void check_refused(const spsh_augment_draw *draw, const spsh_augment_input *input,
                           const char *part)

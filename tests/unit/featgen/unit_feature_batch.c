@@ -1,5 +1,5 @@
-/* unit_feature_batch.c: norms against sums in a row, halves against all of them, batches against
- * utterances one by one.
+/* unit_feature_batch.c: norms compared with plain sums, every float16 value, and batches compared
+ * with single utterances.
  */
 #include <float.h>
 #include <math.h>
@@ -43,7 +43,7 @@ static void apply(spsh_feature_norm norm, uint64_t frames, const spsh_feature_in
     memcpy(normed, rows, sizeof rows);
     spsh__norm_apply(&options, input, normed, frames, DIM);
     for (int i = (int)frames * DIM; i < FRAMES * DIM; i++)
-        CHECK(normed[i] == rows[i]); /* nothing behind */
+        CHECK(normed[i] == rows[i]); /* unchanged past the end */
 }
 
 /* Mean and variance (n - lost in the denominator) of every step-th value. */
@@ -109,7 +109,7 @@ static void test_given_norm(void)
     apply(SPSH_NORM_DATASET, FRAMES - 1, &input);
 }
 
-/* One frame, or all frames alike: nothing to divide by. */
+/* With one frame, or equal frames, the deviation is 0. */
 static void test_norm_without_deviation(void)
 {
     static const spsh_feature_norm norms[] = {SPSH_NORM_UTTERANCE, SPSH_NORM_MEAN,
@@ -149,7 +149,7 @@ static void test_sums(void)
     CHECK(scale[3] == 1);
 }
 
-/* ---- halves ---- */
+/* ---- float16 values ---- */
 
 /* Every float16 value, and values between adjacent ones. */
 static void test_halves(void)
@@ -208,7 +208,7 @@ static void make_inputs(spsh_feature_input *inputs)
                                          .sample_count = u == 5 ? 0 : noise(&state) % 16000};
 }
 
-/* A batch against its utterances, computed one by one. */
+/* Compare a batch with its utterances, computed one by one. */
 static void check_batch(const char *text, uint32_t threads, bool padded, spsh_feature_dtype dtype)
 {
     spsh_feature_input inputs[UTTERANCES];

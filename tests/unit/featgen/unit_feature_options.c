@@ -111,7 +111,7 @@ static void test_struct_is_checked(void)
     options = parsed("kaldi-fbank");
     options.struct_size = 8;
     CHECK_I64(spsh_feature_options_check(&options, NULL), SPSH_E_INVALID_ARG);
-    options = parsed("spectrogram"); /* what it does not use is not looked at together */
+    options = parsed("spectrogram"); /* unused options are not checked against others */
     options.cepstrum_count = 1000;
     CHECK_I64(spsh_feature_options_check(&options, NULL), SPSH_OK);
 }

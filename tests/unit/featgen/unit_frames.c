@@ -1,6 +1,6 @@
-/* unit_frames.c: the arithmetic of features: transforms against sums of cosines, logarithms against
- * libm's, whole frames against formulas in double, edges, and the same bits from every instruction
- * set. */
+/* unit_frames.c: the arithmetic of features. Transforms are compared with sums of cosines,
+ * logarithms with libm, and whole frames with formulas in double. Also edges, and identical bits
+ * from every instruction set. */
 #include <math.h>
 
 #include "fault_alloc.h"
@@ -40,7 +40,7 @@ static spsh_feature_options deepspeech(void)
     return preset("deepspeech,norm=none");
 }
 
-/* Nothing but a transform of size points: power, no window, no logarithm. */
+/* Only a transform of `size` points: power, without window and logarithm. */
 static spsh_feature_options bare_transform(uint32_t size)
 {
     return (spsh_feature_options){
@@ -68,7 +68,7 @@ static spsh_featgen *open_features(const spsh_feature_options *features)
     return featgen;
 }
 
-/* rows: as many as there are frames; returns how many. */
+/* rows: has capacity for all frames. Return the number of frames. */
 static uint64_t compute(spsh_featgen *featgen, const spsh_feature_input *input, float *rows)
 {
     spsh_featgen_worker *worker = NULL;
@@ -90,7 +90,7 @@ static double uniform(uint64_t *state)
 
 /* ---- transforms ---- */
 
-/* Numbers of a circle, so that a sum of cosines takes no cosines. */
+/* Compare with a plain sum, whose cosines come from a table. */
 static void check_transform(const spsh__frames_isa *isa, uint32_t size, uint64_t *state)
 {
     const spsh_feature_options features = bare_transform(size);
@@ -126,8 +126,8 @@ static void check_transform(const spsh__frames_isa *isa, uint32_t size, uint64_t
         const double off = fabs(got - sqrt(re * re + im * im)) / sqrt(energy);
         worst = off > worst ? off : worst;
     }
-    /* An amplitude's rounding noise grows as the square root of the number of passes; a prime
-     * sums as many terms as it is large. */
+    /* The rounding noise of an amplitude grows with the square root of the number of passes. A
+     * prime factor p sums p terms. */
     const double limit = 0x1p-24 * (12 + 0.25 * featgen->tables.fft.prime_max);
     CHECK(worst < limit);
     if (worst >= limit)
@@ -269,7 +269,7 @@ static double log_of(const spsh_feature_options *f, double value)
     return value;
 }
 
-/* x: a window, changed; returns the energy asked for. */
+/* Prepare the window x in place. Return the energy of the kind that the options request. */
 static double condition(const spsh_feature_options *f, double *x, uint32_t count)
 {
     double mean = 0;
@@ -286,7 +286,7 @@ static double condition(const spsh_feature_options *f, double *x, uint32_t count
     return f->energy == SPSH_ENERGY_RAW ? raw : sum_squares(x, count);
 }
 
-/* One window's values. */
+/* Compute the values of one window. */
 static void reference(const spsh_feature_options *f, double *x, uint32_t count, double *values)
 {
     static double spectrum[SPSH_FEATURE_FFT_SIZE_MAX];
@@ -340,7 +340,7 @@ static void fill_speech(int16_t *pcm, size_t count, uint64_t *state)
     }
 }
 
-/* The sample at a place outside, one step at a time. */
+/* The sample at any position. Outside, it is 0 or reflected, step by step. */
 static double sample_at(const spsh_feature_options *f, const int16_t *pcm, int64_t count,
                         int64_t at)
 {
@@ -458,7 +458,7 @@ static void test_frame_counts(void)
     spsh_featgen_close(dropped), spsh_featgen_close(padded);
 }
 
-/* Fewer samples than a window, down to one: reflected again and again. */
+/* Inputs shorter than a window, down to one sample, are reflected repeatedly. */
 static void test_short_inputs(void)
 {
     static int16_t pcm[500];
@@ -572,7 +572,7 @@ static void test_floats_are_cleaned(void)
     spsh_featgen_close(featgen);
 }
 
-/* Floats are the integers / 32768, whichever scale the features have. */
+/* A float input is the integer divided by 32768, for any scale of the features. */
 static void test_floats_are_like_integers(void)
 {
     static int16_t pcm[3000];
@@ -658,7 +658,7 @@ static void test_refused_inputs(void)
     CHECK_I64(spsh_featgen_open(NULL, NULL, &featgen, NULL), SPSH_E_INVALID_ARG);
 }
 
-/* MFCC has all tables there are. */
+/* MFCC uses all kinds of tables. */
 static spsh_status open_and_compute(fault_alloc *fault, const spsh_feature_options *features)
 {
     static const int16_t pcm[400];
@@ -745,12 +745,12 @@ static uint64_t hash_of(const float *values, uint64_t count)
     return hash;
 }
 
-/* Compilers and processors give the bits that gcc and clang gave on x86-64, and gcc on aarch64. */
+/* All compilers and processors give the bits of gcc and clang on x86-64, and of gcc on aarch64. */
 static void test_bits_are_pinned(void)
 {
     static int16_t pcm[10000];
     static float rows[80 * 257];
-    uint64_t state = 1; /* not test_seed: the numbers below are of this one */
+    uint64_t state = 1; /* not test_seed: the hashes below need this one */
     for (size_t i = 0; i < 10000; i++)
         pcm[i] = (int16_t)((int64_t)(test_random(&state) >> 50) - 8192);
     const struct {

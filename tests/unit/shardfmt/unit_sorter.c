@@ -282,7 +282,7 @@ static void test_every_io_failure(void)
         spsh_io io = fault_io_table(&fault);
         spsh_error err = SPSH_ERROR_INIT;
         spsh_status rc = sort_with(NULL, &io, &want, &err);
-        /* Only a failure of close is harmless: the file has no name. */
+        /* Only a failure of close is harmless, because the file has already been unlinked. */
         CHECK(rc == SPSH_E_NO_SPACE || rc == SPSH_OK);
         CHECK(rc == SPSH_OK || err.os_errno == ENOSPC);
         CHECK_I64(fault.open_count, 0);
