@@ -3,10 +3,10 @@
  *
  *     bench_augment [SECONDS-OF-UTTERANCE] > results/augment.json
  *
- * Utterances of generated speech-like noise at 16 kHz (15 s unless told), a noise of 30 s,
- * responses of 0.1, 0.5 and 1 s. A round does everything once, so that what disturbs one disturbs
- * all; a figure is the median of ROUNDS rounds of the thread's processor time. `realtime`: seconds
- * of audio a second.
+ * Utterances of generated speech-like noise at 16 kHz (15 s by default), a noise of 30 s,
+ * responses of 0.1, 0.5 and 1 s. A round measures each case once, so that a disturbance affects
+ * all. A figure is the median of the thread's processor time in ROUNDS rounds. `realtime`: seconds
+ * of audio per second.
  */
 #include <math.h>
 
@@ -40,7 +40,7 @@ static void add_cases(const char *kind, spsh_augment_draw draw, uint64_t room_co
     }
 }
 
-/* Noise through a low-pass filter; fades out where it is a response. */
+/* Noise through a low-pass filter. A response fades out. */
 static int16_t *make_sound(uint64_t count, uint64_t seed, double fade)
 {
     int16_t *samples = calloc(count, sizeof(*samples));

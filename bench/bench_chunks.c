@@ -1,10 +1,10 @@
-/* bench_chunks.c: canonical digests and content-defined chunks: samples a second on one core.
+/* bench_chunks.c: canonical digests and content-defined chunks: samples per second on one core.
  *
  *     bench_chunks > results/chunks.json
  *
- * Ten minutes of 16 kHz noise as left-justified 32-bit samples goes through in pieces of 4,096, as
- * the extractor gives them, in rounds, the ways in turn. Speech or noise makes no difference to the
- * work: every sample is hashed, no value is looked up.
+ * The input is ten minutes of 16 kHz noise, as left-justified 32-bit samples in pieces of 4,096,
+ * like the extractor's. In each round, the ways below run in turn. Noise costs as much as speech:
+ * every sample is hashed, and no value is looked up.
  *
  *     memcpy      to another buffer in the same pieces: the limit of memory
  *     canonical   spsh__canonical_push: three hashes, clipping, zeros

@@ -1,14 +1,14 @@
 /* bench_featgen.c: how fast features are made of samples in memory, by one thread, for each preset
- * and instruction set; how much of that is the Fourier transform; and FFTW's, where it was found.
+ * and instruction set. Also the share of the Fourier transform, and FFTW's time if it was found.
  *
  *     bench_featgen FILE-OR-FOLDER... > results/featgen-NAME.json
  *
  * All files that libsndfile opens are decoded to 16 bits first (the first channel of several) and
- * count as 16 kHz. A round does everything once, so that what disturbs one disturbs all; a figure
- * is the median of ROUNDS rounds of the thread's processor time. `frame_ns`: nanoseconds a frame.
- * `realtime`: seconds of audio a second. `fft_ns`: a real transform to powers, of as many frames at
- * once as there are lanes; of FFTW a real transform to complex numbers, planned with FFTW_PATIENT
- * for 16 at once, one after the other (`rows`) or side by side (`lanes`).
+ * count as 16 kHz. A round measures each case once, so that a disturbance affects all. A figure is
+ * the median of the thread's processor time in ROUNDS rounds. `frame_ns`: nanoseconds per frame.
+ * `realtime`: seconds of audio per second. `fft_ns`: our real transform to powers, of one frame per
+ * lane at once. FFTW's is a real transform to complex numbers, planned with FFTW_PATIENT for 16
+ * frames, one after the other (`rows`) or interleaved (`lanes`).
  */
 #include <sndfile.h>
 

@@ -7,7 +7,7 @@
 
 enum { FOLDERS_OPEN_MAX = 16 };
 
-static void (*walk_take_fn)(const char *path); /* nftw hands nothing through */
+static void (*walk_take_fn)(const char *path); /* nftw passes no user pointer */
 
 static int visit(const char *path, const struct stat *stat, int kind, struct FTW *walk)
 {

@@ -6,7 +6,7 @@
 
 #include "speechshard/base.h"
 
-/* Calls take_fn with each file of a folder, or with the file itself; not with hidden ones. */
+/* Call take_fn with each file of a folder except hidden files, or with the file itself. */
 void bench_walk(const char *path, void (*take_fn)(const char *path));
 
 /* The whole file, from malloc. */

@@ -72,7 +72,7 @@ static spsh_status count_key(void *user, const spsh__print_key *key, spsh_error 
     return SPSH_OK;
 }
 
-/* Prints of all files; one object for files of a rate that follow each other. */
+/* Make the prints of all files. Adjacent files of one rate share an object. */
 static double run_all(tally *sum)
 {
     const double start = cpu_seconds();

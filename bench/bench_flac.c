@@ -3,10 +3,10 @@
  *     bench_flac FOLDER-OR-FILE... > table
  *
  * All FLAC files of at most 16 bits are read first. Then each way decodes all of them to planes of
- * int32, nothing else, one thread, ROUNDS rounds, the ways in turn, so that a busy machine hits all
- * alike. Printed: the median of nanoseconds of processor time a sample of one channel, the spread,
- * processor seconds an hour of audio, and how much faster than libFLAC that is. Ours must take
- * every frame; a frame that is left to libFLAC is counted as refused.
+ * int32, nothing else, on one thread, in ROUNDS rounds. The ways run in turn, so that a busy
+ * machine slows all alike. Printed: the median processor time in nanoseconds per sample of one
+ * channel, the spread, processor seconds per hour of audio, and the speed relative to libFLAC. Our
+ * decoder must decode every frame. A frame that it leaves to libFLAC is counted as refused.
  */
 #include <FLAC/stream_decoder.h>
 #include <stdio.h>
@@ -32,7 +32,7 @@ typedef struct amount {
     uint64_t values; /* samples times channels */
     double seconds;  /* seconds of audio */
     uint64_t refused;
-    uint64_t sum; /* sum of all values: the ways must agree */
+    uint64_t sum; /* sum of all values, which must be the same for all ways */
 } amount;
 
 typedef struct flac_run {

@@ -2,10 +2,10 @@
  *
  *     bench_jsonl [MEGABYTES] > table
  *
- * The text is made here, in memory: lines like those of NeMo's manifests (about 250 bytes, English
- * and Russian text), and lines like those of The People's Speech (one a document, lists of labels,
- * names and durations, which are walked through). Five rounds, the texts in turn. Printed: the
- * median of MB and lines per second of processor time, and the spread.
+ * The text is made here, in memory. Some lines are like NeMo's manifests (about 250 bytes, English
+ * and Russian text). Others are like The People's Speech (one line per document, with lists of
+ * labels, names, and durations, which are read to their end). Five rounds, the texts in turn.
+ * Printed: the median of MB and lines per second of processor time, and the spread.
  */
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,15 +1,15 @@
-/* bench_key_join.c: keys of many utterances to pairs: time, memory, disk, and whether planted
- * copies are found.
+/* bench_key_join.c: joining the keys of many utterances to pairs: time, memory, disk, and whether
+ * planted copies are found.
  *
  *     bench_key_join UTTERANCES MODE MEMORY_MIB THREADS FILE...       MODE: mild or deep
  *
- * Real keys are made from the audio files. A generated key has each of its three words of 16 bits
- * from another real key, drawn independently, and its weak places from one more: so the bits of a
- * word depend on each other as in speech, and equal words are as frequent, and a little more so
- * since some thousand keys are drawn from (words 320 ms apart are nearly independent). An utterance
- * has 5 to 20 keys (12.5 on average, as 3.6 s at 3.5 a second). Of a thousand utterances one is a
- * copy of another, 7 frames later: a fifth of its keys are lost, a third has one of its weak bits
- * turned over, and frames are off by one either way. Temporary files go to TMPDIR. Output: JSON.
+ * Real keys are made from the audio files. A generated key takes each of its three 16-bit words,
+ * and its weak positions, from independently drawn real keys. So the bits of a word depend on each
+ * other as in speech. Equal words are slightly more frequent than in speech, because they are drawn
+ * from only some thousand keys (words 320 ms apart are nearly independent). An utterance has 5 to
+ * 20 keys (12.5 on average, as in 3.6 s at 3.5 keys per second). One utterance in a thousand is a
+ * copy of another, 7 frames later. The copy lacks a fifth of the keys, a third of its keys have a
+ * flipped weak bit, and frames differ by up to one. Temporary files go to TMPDIR. Output: JSON.
  */
 #include <inttypes.h>
 #include <sndfile.h>
@@ -48,7 +48,7 @@ static const spsh__print_key *draw(uint64_t *state)
     return &real_keys[next_random(state) % real_count];
 }
 
-/* Always the same for an utterance. */
+/* Make the keys of an utterance, always the same. */
 static size_t make_keys(uint64_t utterance, spsh__print_key *keys)
 {
     uint64_t state = mix64(utterance + 1);

@@ -76,7 +76,7 @@ static inline int compare_doubles(const void *a, const void *b)
 
 typedef struct figure {
     double median, least, most;
-    double spread_percent; /* most less least, of the median */
+    double spread_percent; /* range, relative to the median */
 } figure;
 
 /* Sorts the rounds. */

@@ -168,7 +168,7 @@ static int compare_reals(const void *a, const void *b)
     return x < y ? -1 : x > y ? 1 : 0;
 }
 
-/* Four digits are more than such figures bear. */
+/* Four digits exceed the precision of the figures. */
 static void put_rounded(spsh_json *json, double value)
 {
     char text[32];
@@ -176,7 +176,7 @@ static void put_rounded(spsh_json *json, double value)
     spsh__json_put_real(json, NULL, strtod(text, NULL));
 }
 
-/* [median, least, most] */
+/* [median, minimum, maximum] */
 static void put_figure(spsh_json *json, const figure *f, const round_result *results, size_t count)
 {
     double values[ROUNDS_MAX];

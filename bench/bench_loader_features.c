@@ -104,7 +104,7 @@ typedef struct computing {
     _Atomic bool failed;
 } computing;
 
-/* One thread of it. */
+/* One thread that computes features. */
 typedef struct computer {
     computing *all;
     pthread_t thread;
@@ -162,7 +162,7 @@ static bool open_computer(computer *self, computing *all)
     return true;
 }
 
-/* Seconds of audio a second, and processor seconds a second of audio. */
+/* Seconds of audio per second, and processor seconds per second of audio. */
 typedef struct rate {
     double speed, cost;
 } rate;
@@ -270,7 +270,7 @@ static int compare_reals(const void *a, const void *b)
     return x < y ? -1 : x > y ? 1 : 0;
 }
 
-/* [median, least, most], in four digits each */
+/* [median, minimum, maximum], with four digits each */
 static void print_figures(const request *r, const round_result *results)
 {
     char text[SPSH_FEATURE_TEXT_BYTES_MAX];

@@ -3,9 +3,9 @@
  *     bench_metadata make DATASET UTTERANCES
  *     bench_metadata read DATASET CALLS [SHARDS-OPEN]
  *
- * make writes text of about 150 bytes, and ids and paths as corpora have; it prints bytes of the
- * metadata blocks, of the shards' and the dataset's index. read prints microseconds of processor
- * time per call of spsh_reader_metadata, five rounds.
+ * make writes text of about 150 bytes, and ids and paths like those of corpora. It prints the sizes
+ * of the metadata blocks, the shard indexes, and the dataset index. read prints microseconds of
+ * processor time per call of spsh_reader_metadata, five rounds.
  */
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* bench_open.c: how long a dataset of many shards and utterances takes to open, and how much of it
- * that touches.
+ * opening reads.
  *
  *     bench_open DIRECTORY SHARDS UTTERANCES [ROUNDS] > results/open.json
  *
@@ -245,7 +245,7 @@ static void measure(const char *directory, size_t rounds)
     double warm[ROUNDS_MAX];
     uint64_t grown_most = 0;
     uint64_t cached_most = 0;
-    spsh_dataset_close(open_dataset(directory)); /* code and heap are there afterwards */
+    spsh_dataset_close(open_dataset(directory)); /* load code and grow the heap first */
     for (size_t i = 0; i < rounds; i++) {
         drop_caches(directory);
         uint64_t cached_before = cached_bytes(directory);

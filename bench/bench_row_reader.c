@@ -3,12 +3,12 @@
  *     bench_row_reader [ROWS] > table
  *
  * The text is made here: rows like Common Voice's validated.tsv (13 columns, about 230 bytes) and
- * LibriSpeech's .trans.txt, in memory. Five rounds, the ways in turn, so that a busy machine hits
+ * LibriSpeech's .trans.txt, in memory. Five rounds, the ways in turn, so that a busy machine slows
  * all alike. Printed: the median of rows and of MB per second of processor time, and the spread.
  *
- *     memchr   find every line end and TAB, nothing else: what no reader can beat by much
+ *     memchr   only find every line end and TAB: the limit of any reader
  *     RAW, RFC, RFC quoted, KALDI: the readers
- *     table    the whole layout "table" over a file: parse, ids, extras as JSON, one stat a row
+ *     table    the whole layout "table" over a file: parse, ids, extras as JSON, one stat per row
  */
 #include <inttypes.h>
 #include <stdio.h>

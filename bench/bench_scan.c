@@ -18,7 +18,7 @@
 #include "ingest/layouts/layouts.h"
 
 #define LINKS_MAX 60000U /* links per file; ext4 allows 65000 */
-#define PARTS     2000U  /* speakers of the corpus that has folders of them */
+#define PARTS     2000U  /* speakers of the corpus with a folder per speaker */
 #define BOOKS     10U
 
 static const char *const words[] = {"the",   "of",     "water", "station", "seven",    "morning",
@@ -27,7 +27,7 @@ static const char *const words[] = {"the",   "of",     "water", "station", "seve
 
 static char folder[3072];
 static uint64_t rows;
-static uint64_t order_key; /* rows are written in this order; 0: as they are numbered */
+static uint64_t order_key; /* step between adjacent rows of a file; 0: in order */
 
 static const char *path_in(const char *name)
 {
@@ -71,7 +71,7 @@ static void write_seed(const char *path, uint64_t number)
     must(fd >= 0 && write(fd, file, sizeof(file)) == (ssize_t)sizeof(file) && close(fd) == 0, path);
 }
 
-/* A clip: one of a few hundred files, called as wanted. */
+/* Make a clip: a link with this name to one of a few hundred files. */
 static void make_clip(const char *seeds, const char *name, uint64_t number)
 {
     char seed[5000];
@@ -95,7 +95,7 @@ static void make_clips(void)
     }
 }
 
-/* Number of the row at a place of the file: a permutation, because order_key is prime to rows. */
+/* Number of the row at a position of the file. A permutation: order_key and rows are coprime. */
 static uint64_t row_at(uint64_t place)
 {
     return order_key == 0 ? place : place * order_key % rows;
@@ -108,7 +108,7 @@ static void print_text(FILE *file, uint64_t row)
         fprintf(file, "%s%s", i == 0 ? "" : " ", words[bits & 15]);
 }
 
-/* 13 columns, as in Common Voice from 17.0 on. prefix: of the path. */
+/* 13 columns, as in Common Voice from 17.0 on. prefix: put before each path. */
 static void make_table(const char *name, const char *prefix, uint64_t step)
 {
     FILE *file = create(name);
@@ -275,7 +275,7 @@ static void scan(const char *name, const char *root)
     spsh__view *view = NULL;
     struct rusage before;
     struct rusage after;
-    /* As pack has it: archives are looked for. */
+    /* Looks for archives, as pack does. */
     const spsh__view_options view_options = {.root = root, .scratch_directory = P_tmpdir};
     const spsh_ingest_sink sink = {.emit_fn = take_item, .reject_fn = take_reject, .user = &c};
     const spsh_layout *layout = spsh__layout_find(name);

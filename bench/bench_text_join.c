@@ -1,5 +1,5 @@
-/* bench_text_join.c: transcripts of a small test side against very many, and very many against
- * themselves.
+/* bench_text_join.c: a small test side of transcripts joined with a very large train side, and a
+ * very large set of transcripts joined with itself.
  *
  *     bench_text_join audit TRAIN-ROWS TEST-ROWS [THREADS [plain|accents]]
  *     bench_text_join self ROWS MEMORY-MB TEMPORARY-FOLDER
@@ -28,7 +28,7 @@ enum { WORDS = 50000, DRAWS = 1 << 16, TEXT_BYTES = 400, THREADS_MAX = 64, PIECE
 enum { PART_ROWS = 500000, KEEP = 10 };
 
 static char words[WORDS][16];
-static uint32_t draws[DRAWS]; /* words, as often as in language */
+static uint32_t draws[DRAWS]; /* words, as frequent as in language */
 static bool with_accents;
 
 static void make_words(void)
@@ -55,7 +55,7 @@ static void make_words(void)
     }
 }
 
-/* count words; returns the size. */
+/* Append `count` words. Return the new size. */
 static size_t add_words(uint64_t *random, size_t count, size_t size, char *text)
 {
     for (; count > 0; count--) {
@@ -81,7 +81,7 @@ static size_t test_text(uint64_t number, char *text)
 
 typedef enum planted { PLANTED_EXACT, PLANTED_WORD, PLANTED_LETTER, PLANTED_COVERED } planted;
 
-/* A row that leaks. */
+/* Make a train row that leaks a test text. */
 static size_t leak(planted kind, uint64_t number, char *text)
 {
     char whole[TEXT_BYTES];
@@ -173,7 +173,7 @@ static void *probe_rows(void *user)
     return NULL;
 }
 
-/* Processor seconds; user NULL: the rows are only made. */
+/* Return processor seconds. user NULL: only make the rows. */
 static double run_threads(unsigned threads, void *user, double *ret_wall_s)
 {
     pthread_t ids[THREADS_MAX];
@@ -206,7 +206,7 @@ static void print_found(void)
                counts[tier], names[tier], tier == SPSH__TEXT_NEAR ? 2 * each : each);
 }
 
-/* Where the time goes, one thread, rows made beforehand. */
+/* Time of each step on one thread, with rows made beforehand. */
 static void print_parts(void)
 {
     static uint64_t ends[PART_ROWS + 1];

@@ -138,7 +138,7 @@ static spsh_decoder *kept;
 
 static void decode_reopen(const piece *p)
 {
-    static spsh_memory_source memory; /* lives as long as the decoder looks at it */
+    static spsh_memory_source memory; /* must outlive the decoder */
     memory.data = p->bytes;
     const spsh_audio_source source = spsh_audio_source_memory(&memory);
     spsh_decoder_options opt = SPSH_DECODER_OPTIONS_INIT;

@@ -36,7 +36,7 @@ done
 rm -rf "$work/tree"
 sync
 
-# fio_line DATASET: MB/s and CPU seconds a GB of one run
+# fio_line DATASET: MB/s and CPU seconds per GB of one run
 fio_line() {
     local files
     files=$(printf '%s:' "$1"/shards/*.spsh | sed 's/:$//')
@@ -48,13 +48,13 @@ fio_line() {
             printf "%.1f %.4f\n", bytes / seconds / 1e6, ($88 + $89) / 100 * seconds / (bytes / 1e9)}'
 }
 
-# figures COLUMN FILE: [median, least, most]
+# figures COLUMN FILE: [median, minimum, maximum]
 figures() {
     awk -v c="$1" '{print $c}' "$2" | sort -g |
         awk '{v[NR] = $1} END {printf "[%s, %s, %s]", (v[int((NR + 1) / 2)] + v[int(NR / 2) + 1]) / 2, v[1], v[NR]}'
 }
 
-member() { # member NAME: standard input, an object, as a member
+member() { # member NAME: print the object on standard input as a member
     printf '  "%s": ' "$1"
     sed '2,$s/^/  /' | sed '$s/$/,/'
 }

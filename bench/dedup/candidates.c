@@ -1,14 +1,15 @@
-/* candidates.c: how often the keys lead from a copy to its source, and how often elsewhere.
+/* candidates.c: how often the keys lead from a copy to its source, and how often to another source.
  *
  *     candidates LIST [SEED]
  *
- * LIST: recordings.h (transform.sh writes it). All sources, and all copies of a family, whole
- * or clips of 1, 2 and 3 s (CLIPS of each copy, mostly speech), go through key_join in each mode,
- * and through frame_scan (`frames`). Output: a line of tab-separated values for each copy or clip:
+ * LIST: recordings.h (transform.sh writes it). All sources, and all copies of a family, whole or
+ * clips of 1, 2 and 3 s (CLIPS of each copy, mostly speech), go through key_join in each mode, and
+ * through frame_scan (`frames`). Output: a line of tab-separated values for each copy or clip:
  * `candidate`, mode, family, group, id, seconds (0: whole), votes (0: not found, or more than 0.2 s
  * from where it is); and for each family, mode and length the pairs of different sources that were
- * proposed: `false`, mode, family, seconds, proposed, pairs, keys or frames of sources, those of
- * copies, hits, proposed by votes (1, 2 ... 12 and more). report.py --candidates makes a table.
+ * proposed: `false`, mode, family, seconds, proposed, pairs, keys or frames of sources, keys or
+ * frames of copies, hits, proposed by votes (1, 2 ... 12 and more). report.py --candidates makes a
+ * table.
  */
 #include <inttypes.h>
 
@@ -34,7 +35,7 @@ typedef struct clip {
     char family[64];
     char id[128];
     size_t source;
-    unsigned seconds; /* 0: whole */
+    unsigned seconds; /* 0: the whole copy */
     double start_s;
     spsh__print print;
     dense_list dense;
@@ -160,7 +161,7 @@ static void take_candidate(const spsh__candidate *candidate, tally *sums)
         return;
     }
     if (candidate->a >= source_count)
-        return; /* between two copies: another question */
+        return; /* between two copies: not measured here */
     clip *copy = &clips[candidate->b - source_count];
     if (candidate->a != copy->source) {
         sums->proposed++;
@@ -235,7 +236,7 @@ static void join(spsh__join_mode mode, const char *mode_text, const char *family
     print_results(mode_text, family, seconds, &sums);
 }
 
-/* The same by every frame: copies are the small set. */
+/* The same with every frame instead of keys. The copies are the small set. */
 static void scan(const char *family, unsigned seconds)
 {
     spsh__frame_scan *small = NULL;

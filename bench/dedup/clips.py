@@ -72,7 +72,7 @@ def main():
             try:
                 rate, samples = read(path)
             except (wave.Error, ValueError, EOFError):
-                continue  # the encoder of this family made nothing
+                continue  # the encoder of this family failed
             size, active = active_blocks(rate, samples)
             for kind in KINDS:
                 draw = random.Random(f"{seed} {family} {name} {kind}")

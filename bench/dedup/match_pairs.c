@@ -1,4 +1,4 @@
-/* match_pairs.c: results of fingerprint and alignment for pairs whose truth is known.
+/* match_pairs.c: results of fingerprint and alignment for pairs with known answers.
  *
  *     match_pairs copies LIST [SEED]
  *     match_pairs all LIST
@@ -18,7 +18,7 @@
 
 enum { CLIP_KINDS = 4 };
 
-/* Keys in common: of 48 bits, and of the upper 32, when each may turn over one of its weak bits. */
+/* Common keys of 48 bits, and of the upper 32. Each key may have one of its weak bits flipped. */
 typedef struct key_hits {
     uint64_t keys48;
     uint64_t keys32;
@@ -40,7 +40,7 @@ static recording sources[SOURCES_MAX];
 static size_t source_count;
 static tally wrong_pairs;
 
-/* Whether the upper `bits` of the keys are equal, one weak bit of each left open. */
+/* Whether the upper `bits` of the keys are equal, with at most one weak bit of each flipped. */
 static bool is_hit(const spsh__print_key *a, const spsh__print_key *b, uint32_t bits)
 {
     const uint64_t mask = ((UINT64_C(1) << bits) - 1) << (SPSH__KEY_BITS - bits);
@@ -55,7 +55,7 @@ static bool is_hit(const spsh__print_key *a, const spsh__print_key *b, uint32_t 
     return false;
 }
 
-/* Hits within 3 frames of the offset; INT64_MAX: of any. */
+/* Count hits within 3 frames of the offset. INT64_MAX: at any offset. */
 static key_hits count_hits(const spsh__print *a, const spsh__print *b, int64_t offset)
 {
     key_hits hits = {0};

@@ -33,7 +33,7 @@ def bit_counts(words):
 
 
 def best_rate(clip, source, least):
-    """Offsets at which fewer than the clip's words lie inside the source are tried down to `least` words."""
+    """Smallest bit error rate over all offsets at which at least `least` words of the clip are inside the source."""
     padded = numpy.zeros(len(source) + 2 * (len(clip) - least), dtype=numpy.uint32)
     is_inside = numpy.zeros(len(padded), dtype=numpy.uint32)
     begin = len(clip) - least

@@ -16,14 +16,14 @@ typedef struct recording {
     char group[64];
     char id[128];
     char path[1024];
-    spsh__print print; /* empty until its taker makes it */
+    spsh__print print; /* empty until recording_make_print */
     int16_t *pcm;      /* the first channel */
     size_t count;
     uint32_t rate_hz;
 } recording;
 
-/* Calls take_fn with each source of the list, or with each copy, that can be read. It is the
- * taker's then. */
+/* Call take_fn with each readable source of the list, or with each readable copy. take_fn owns the
+ * recording. */
 void recordings_read(const char *list, bool is_source,
                      void (*take_fn)(void *user, const recording *file), void *user);
 void recording_make_print(recording *file);

@@ -1,11 +1,11 @@
 #!/bin/bash
-# Copies of speech as the world makes them: each source through each codec, rate, filter, room and speed.
+# Realistic copies of speech: each source with each codec, rate, filter, room, and speed.
 #
 #     transform.sh DATA WORK [PER_SPEAKER]     (DATA: the folder of real speech; WORK: is made)
 #     FAMILIES='gsm|opus_10' PART=4 transform.sh DATA WORK 0
 #
 # FAMILIES: only those whose names match; PART (0 to 7): which eighth of train-clean-100's speakers.
-# Writes WORK/list.tsv (family, group, id, path; family `source` are the originals) and the WAV files that it
+# Writes WORK/list.tsv (family, group, id, path; the originals have the family `source`) and the WAV files that it
 # names. Group is the corpus and the speaker. Sources: PER_SPEAKER (3) utterances of each of the 10 speakers
 # of LibriSpeech test-other, and one each of 30 speakers of train-clean-100; the natural pairs of kerstin-pairs and ljspeech-3codecs
 # as they are. Needs ffmpeg (with gsm, speex, codec2, opus, mp3lame), sox, lame.
@@ -15,7 +15,7 @@ work=$2
 per_speaker=${3:-3}
 mkdir -p "$work"
 
-# Name, then how $in becomes $out; "via X ..." encodes with ffmpeg into a file .X and back.
+# Name, then the command that makes $out from $in; "via X ..." encodes with ffmpeg into a file .X and back.
 all_families() {
     cat <<'END'
 flac        via flac -c:a flac
@@ -127,7 +127,7 @@ mix() { # mix NOISE DB
     rm "$1"
 }
 
-# One source through all families: one worker.
+# A worker makes the copies of one source in all families.
 if [ "${4:-}" = one ]; then
     in=$5
     other=$6
@@ -173,7 +173,7 @@ while IFS=$'\t' read -r group path; do
     done
 done <"$work/sources.tsv" >>"$work/list.tsv"
 
-# Pairs that nature made.
+# Pairs that exist in real corpora.
 for file in "$data"/kerstin-pairs/cleaned/*.flac; do
     id=$(basename "$file" .flac)
     printf 'source\tkerstin\t%s\t%s\n' "$id" "$file"

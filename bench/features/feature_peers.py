@@ -44,7 +44,7 @@ class Input(ctypes.Structure):  # spsh_feature_input
 
 
 class Ours:
-    """spsh_featgen_compute from int16, an utterance a call."""
+    """spsh_featgen_compute from int16, one utterance per call."""
 
     def __init__(self, library, text):
         self.library = library
@@ -98,7 +98,7 @@ class KnfNative:
 
 
 class KnfPython:
-    """Its Python package: a list of floats in, a frame a call out."""
+    """Its Python package: takes a list of floats, and returns one frame per call."""
 
     def __init__(self):
         import kaldi_native_fbank
@@ -149,7 +149,7 @@ class Whisper:
 
 
 class LibrosaWhisper:
-    """The same values by librosa's own parts."""
+    """The same values from librosa's functions."""
 
     def __init__(self):
         import librosa
@@ -168,7 +168,7 @@ class LibrosaWhisper:
 
 
 class LibrosaDeepspeech:
-    """deepspeech.pytorch's: librosa.stft, log1p, one mean and deviation."""
+    """As deepspeech.pytorch does it: librosa.stft, log1p, one mean and deviation."""
 
     def __init__(self):
         import librosa
@@ -232,7 +232,7 @@ def read_corpus(corpus, count):
 
 
 def differences(ours, peer, utterances, bound):
-    """The largest, and the share of values above 1e-3."""
+    """The largest difference, and the share of differences above 1e-3."""
     largest, above, values = 0.0, 0, 0
     for pcm in utterances:
         rows = np.array(ours.compute(ours.prepare(pcm)))

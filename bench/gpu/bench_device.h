@@ -38,7 +38,7 @@ static inline void open_device(const char *path, spsh_cuda_device *device)
     check_ok(spsh_cuda_device_get(cuda, 0, device, &err));
 }
 
-/* Is never none; free with spsh_cuda_free. */
+/* Never returns NULL. Free the memory with spsh_cuda_free. */
 static inline void *device_memory(size_t size_bytes)
 {
     void *memory = NULL;

@@ -20,7 +20,7 @@
 
 enum { COPIES = 8, ROUNDS = 7 };
 
-/* Bytes of a packet: what most machines allow; and framing, number, header, check. */
+/* Bytes of a packet: the payload that most machines allow; and framing, number, header, CRC. */
 enum { PAYLOAD = 256, FRAME = 24 };
 
 static const size_t sizes[] = {1U << 20, 4U << 20, 16U << 20, 64U << 20, 256U << 20};
@@ -29,7 +29,7 @@ enum { SIZES = sizeof(sizes) / sizeof(sizes[0]) };
 static void *stream, *other_stream, *first, *last;
 static char *device_bytes;
 
-/* Bytes a second, of copies in one direction. */
+/* Bytes per second of copies in one direction. */
 static double speed_of(char *to, char *from, size_t size_bytes)
 {
     double seconds[ROUNDS + 1];
@@ -46,7 +46,7 @@ static double speed_of(char *to, char *from, size_t size_bytes)
     return (double)size_bytes / figure_of(seconds + 1, ROUNDS).median;
 }
 
-/* Up and down at once: bytes of both a second, by the clock. */
+/* Copies up and down at once: bytes per second of both together, by wall time. */
 static double speed_of_both(char *up, char *down, size_t size_bytes)
 {
     double seconds[ROUNDS + 1];

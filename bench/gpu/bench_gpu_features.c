@@ -60,7 +60,7 @@ static void make_samples(void)
     check_ok(spsh_cuda_synchronize(cuda, NULL, &err));
 }
 
-/* Bytes a second, reads and writes together. */
+/* Bytes per second, reads and writes together. */
 static double copy_speed(void)
 {
     char *memory = device_memory((size_t)2 * COPY_BYTES);
@@ -77,12 +77,12 @@ static double copy_speed(void)
     return best;
 }
 
-/* One line of results is of. */
+/* Subject of one line of results. */
 typedef struct bench_case {
     spsh_featgen *featgen;
     spsh_cuda_features *features;
     spsh_cuda_feature_batch batches[PLACES];
-    float *values; /* halves need less */
+    float *values; /* float16 rows need less */
     size_t value_count;
 } bench_case;
 
@@ -136,7 +136,7 @@ static void compare(const bench_case *one, const char *text)
     free(got);
 }
 
-/* Seconds a batch. */
+/* Seconds per batch. */
 static double batch_seconds(const bench_case *one)
 {
     double seconds[ROUNDS + 1];

@@ -84,7 +84,7 @@ static material make(bool is_noise)
     return m;
 }
 
-/* Bytes of PCM a second, of one thread of the host. */
+/* Bytes of PCM per second, on one thread of the host. */
 static double host_speed(const material *m, bool is_check)
 {
     int16_t *pcm = malloc(SAMPLES * sizeof(*pcm));
@@ -104,7 +104,7 @@ static double host_speed(const material *m, bool is_check)
     return best;
 }
 
-/* The same batch in several places of the device's memory, with one list, of the host. */
+/* The same batch at several positions in device memory, with one list in host memory. */
 typedef struct turns {
     spsh_cuda_pcm_utterance *list;
     uint32_t places;

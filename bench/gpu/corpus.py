@@ -3,7 +3,7 @@
 2 to 16 s, each with a transcript in the same folder; the same for the same COUNT.
 
 Each is a piece of one minute of sound, at a different position: no two are alike. The minute takes only seconds to
-make, with no library but Python's.
+make, with Python's standard library.
 """
 
 import math

@@ -40,9 +40,9 @@ INPUTS, FRAMES = 161, 1500
 LOSSES = 10
 LOSS_BANDS = {"fp32": 1e-4, "tf32": 5e-3, "bf16": 5e-2, "fp16": 2e-2}
 STEPS, UNCOUNTED = 5, 4
-LOSS_SCALE = 1024  # as bench_train_step.c: with PyTorch's 65,536 the first steps might be skipped, and all losses be others'
+LOSS_SCALE = 1024  # as in bench_train_step.c: PyTorch's 65,536 might skip the first steps, and so change all losses
 
-# preset of ours: channels, layers, cell, hidden, bidirectional, lookahead
+# our preset: channels, layers, cell, hidden, bidirectional, lookahead
 MODELS = {"full": ("ds2", (32, 5, "lstm", 1024, 1, 0)), "small": ("ds2-small", (32, 3, "lstm", 256, 1, 0))}
 
 
@@ -104,12 +104,12 @@ class Torch:
         self.is_compiled = self.is_tuned and self.compile()
 
     def compile(self):
-        """A step whose gradients go nowhere shows whether it works."""
+        """Compile, and try one backward pass, whose gradients are not used. Return whether it works."""
         plain = self.model.stem, self.model.head
         self.model.stem, self.model.head = (torch.compile(part) for part in plain)
         try:
             self.loss().backward()
-        except Exception as error:  # any exception of any of the compilers involved
+        except Exception as error:  # each of several compilers may raise any exception
             print(f"gpu_steps.py: torch.compile does not work here: {error}", file=sys.stderr)
             self.model.stem, self.model.head = plain
         self.optimiser.zero_grad(set_to_none=True)
@@ -132,7 +132,7 @@ class Torch:
 
 
 def serve(words):
-    """As bench_train_step.c: counts from stdin, a line of numbers for each; first one that says whether it is compiled."""
+    """Like bench_train_step.c: counts from stdin, one line of numbers for each. The first line tells whether it is compiled."""
     kind, model, batch, lengths, precision = words
     peer = Torch(kind, model, int(batch), lengths, precision)
     print(int(peer.is_compiled), flush=True)

@@ -32,10 +32,10 @@ HERE = Path(__file__).resolve().parent
 UTTERANCES = 2000
 STEPS_A_ROUND, ROUNDS, UNCOUNTED = 5, 10, 4
 CTC_TIMES = 20
-# frames, batch, symbols, labels of an utterance: characters of 15 s and of 30 s, and pieces of words
+# frames, batch, symbols, labels per utterance: 15 s of characters, 15 s of word pieces, 30 s of characters
 CTC_SHAPES = ["750x64x29x187", "750x64x1024x80", "1500x32x29x220"]
-TESTS_S, TEST_S = 240, 150  # all of them, and each: what hangs is to leave time for the rest
-# GB/s of a lane in one direction, by generation of PCIe: all bytes, those of packets' headers too
+TESTS_S, TEST_S = 240, 150  # limits for all tests and for each, so that a test that hangs leaves time for the rest
+# GB/s of a lane in one direction, by generation of PCIe: all bytes, with packet headers
 LANE = {1: 0.25, 2: 0.5, 3: 0.985, 4: 1.969, 5: 3.938, 6: 7.563}
 
 
@@ -196,7 +196,7 @@ def ctc_alone(machine, program):
 
 
 def steps_alone(machine, words):
-    """The rounds of gpu_steps.py: their first losses, and the times of those that do not warm up."""
+    """The rounds of gpu_steps.py: their first losses, and the times of the rounds after the warm-up."""
     text = machine.text(200, [*words, machine.plugin], given=f"{STEPS_A_ROUND}\n" * ROUNDS)
     rounds = [[float(number) for number in line.split()] for line in text.splitlines()]
     ms = [numbers[0] / STEPS_A_ROUND for numbers in rounds[UNCOUNTED:]]

@@ -33,7 +33,7 @@ def library_path(folder):
 
 
 def tests(folder):
-    """Name and words of each, relative to the folder."""
+    """Name and command line of each test, relative to the folder."""
     lines = (Path(folder) / "tests.txt").read_text().splitlines()
     return [(line.split()[0], line.split()[1:]) for line in lines if line.strip()]
 

@@ -1,4 +1,4 @@
-"""The runs of loader_peers.sh, summed up: peers_table.py RUNS.jsonl CHECKS.jsonl HEAD.json"""
+"""Summarize the runs of loader_peers.sh: peers_table.py RUNS.jsonl CHECKS.jsonl HEAD.json"""
 
 import json
 import statistics
@@ -34,7 +34,7 @@ def main():
         })  # fmt: skip
     head["utterances"] = checks[0]["utterances"]
     head["pcm_hash"] = found.pop()
-    # A row is a line.
+    # One row per line.
     body = ",\n    ".join(json.dumps(row) for row in rows)
     text = json.dumps(head, indent=2)
     print(text[:-2] + ',\n  "rows": [\n    ' + body + "\n  ]\n}")

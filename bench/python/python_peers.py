@@ -214,7 +214,7 @@ def cpu_seconds():
 
 
 def measure(serve, seconds_min=0.8):
-    """Whole epochs, for at least seconds_min."""
+    """Serve whole epochs, for at least seconds_min."""
     samples, epochs, first = 0, 0, None
     cpu, start = cpu_seconds(), time.perf_counter()
     while epochs == 0 or time.perf_counter() - start < seconds_min:

@@ -36,14 +36,14 @@ from results import machine  # noqa: E402
 STRATEGIES = ["allreduce", "partitioned", "ps-sync", "ps-async", "hogwild", "dpsgd-ring", "adpsgd-fixed",
               "adpsgd-random", "d1-model", "d1-grad", "hierarchical", "pipeline"]
 GRADIENT_A_STEP = ("ps-async", "hogwild")  # each learner's gradient is a step of the one model
-BATCHED = ["allreduce", "d1-model", "adpsgd-fixed", "adpsgd-random"]  # that larger batches are tried with
-REAL = ["allreduce", "adpsgd-random"]  # whose processes' throughput is measured
-SCALED = ["allreduce", "d1-model", "adpsgd-random", "hierarchical"]  # that are scaled to 128 learners
+BATCHED = ["allreduce", "d1-model", "adpsgd-fixed", "adpsgd-random"]  # strategies that are tried with larger batches
+REAL = ["allreduce", "adpsgd-random"]  # strategies whose throughput is measured with real processes
+SCALED = ["allreduce", "d1-model", "adpsgd-random", "hierarchical"]  # strategies that are scaled to 128 learners
 BATCH_S = 16  # padded seconds of a step, of all learners together
-UTTERANCE_S = 2  # of a learner's batch, of 8; longer utterances are not learnt from
+UTTERANCE_S = 2  # padded seconds of a batch of one of 8 learners; longer utterances are skipped
 WARM_UP = 2000  # utterances
-TARGET_AT = 0.5  # of all samples: the loss of one device there is the target
-WINDOW = 500  # utterances whose mean loss is compared with it
+TARGET_AT = 0.5  # share of all samples; the target is the loss of one device at this point
+WINDOW = 500  # utterances whose mean loss is compared with the target
 STEPS_MEASURED = 40
 
 
@@ -57,7 +57,7 @@ class Comparison:
         self.baseline = self.target = None
 
     def run(self, run, may_fail=False):
-        """The result, later."""
+        """A future of the result."""
         def work():
             self.bench.is_over = self.bench.is_over or time.monotonic() > self.end
             result = self.bench.result(run)
@@ -106,7 +106,7 @@ class Comparison:
             self.step_s(learners)
 
     def measure_baseline(self):
-        """One device, of each seed; the first one's loss is the target."""
+        """Run one device with each seed. The loss of the first run is the target."""
         cluster = self.cluster(1)
         later = [self.run(Run("allreduce", 1, self.settings("allreduce", 1, seed), [], cluster)) for seed in self.seeds()]
         self.baseline = [one.result() for one in later]
@@ -124,7 +124,7 @@ class Comparison:
         return range(1, self.o.seeds + 1)
 
     def curves(self):
-        """A row a strategy and number of learners; of the most learners with stragglers and other seeds, too."""
+        """One row per strategy and number of learners. The largest number also runs with stragglers and other seeds."""
         most = max(self.o.learners)
         rows = []
         for strategy in self.o.strategies:
@@ -179,7 +179,7 @@ class Comparison:
         return {"wers": list(wers.values()), "wer": table.mean(list(wers.values())), "wer_more": table.mean(more)}
 
     def reached(self, result):
-        """None: not run, or not reached."""
+        """Where a result reaches the target. None: not run, or not reached."""
         place = reached(result, self.target, self.window()) if result is not None and self.target is not None else None
         return {"samples": place[0], "seconds": place[1]} if place is not None else None
 
@@ -188,7 +188,7 @@ class Comparison:
         return result["evaluations"][-1]["wer"] if result["failed"] is None and result["evaluations"] else None
 
     def ends(self):
-        """One device and every strategy of the most learners, so much longer that WER hardly falls any more."""
+        """One device, and every strategy with the most learners, until the WER hardly falls any more."""
         rows, most, epochs = [], max(self.o.learners), self.o.longer * self.o.epochs
         for strategy in ["one device", *self.o.strategies]:
             learners, name = (1, "allreduce") if strategy == "one device" else (most, strategy)
@@ -290,7 +290,7 @@ class Comparison:
         return rows
 
     def slow_shares(self):
-        """Share of what equal learners without each other would do, by stragglers: the planner's, of the same step."""
+        """Throughput relative to independent equal learners, by number of stragglers, as the planner computes it."""
         most, shares = max(self.o.learners), {}
         node = {name: node_words(name, most) for name in self.o.strategies if node_words(name, most)}
         for count in (0, 1, 2):
@@ -321,7 +321,7 @@ def call(words, folder):
 
 
 def prepare(options):
-    """The corpus, once."""
+    """Make the corpus unless it exists."""
     work = options.work
     work.mkdir(parents=True, exist_ok=True)
     shutil.copy(HERE / "digits.yaml", work / "digits.yaml")
@@ -391,7 +391,7 @@ def head_of(options, comparison):
 
 
 def find_link(options):
-    """Measured once, as what runs are known by says it."""
+    """Measure the link once. It is part of the commands that results are found by."""
     kept = options.work / "link.json"
     options.link_facts = None
     if options.link is None:

@@ -1,5 +1,5 @@
-"""link.py: what a message between two processes of this machine takes, over TCP: half of a round trip of 64 bytes in the
-median, and the rate at which 4 MiB arrive. The words that `--simulate link=` takes are made of it."""
+"""link.py: the cost of a TCP message between two processes of this machine: the median of half a round trip of 64 bytes,
+and the rate at which 4 MiB arrive. It is printed in the form that `--simulate link=` takes."""
 
 import multiprocessing
 import socket

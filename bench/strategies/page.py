@@ -49,13 +49,13 @@ code{font:12.5px ui-monospace,Menlo,Consolas,"DejaVu Sans Mono",monospace;overfl
 
 
 def few(points, most=POINTS):
-    """Evenly chosen, the last one among them."""
+    """At most `most` evenly spaced points, including the last one."""
     each = math.ceil(len(points) / most) if points else 1
     return [[p[0], round(p[1], 6), round(p[2], 5)] for i, p in enumerate(points) if (len(points) - 1 - i) % each == 0]
 
 
 class Axis:
-    """From least to most of `values`, on `from_` to `to` of the picture."""
+    """Maps the range of `values` to `from_` ... `to` in the picture."""
 
     def __init__(self, values, is_log, from_, to):
         self.is_log, self.from_, self.to = is_log, from_, to
@@ -143,7 +143,7 @@ def plot(title, labels, lines, logs=(False, False), level=None, dots=False, mark
 
 
 def legend(names):
-    """names: [(name, number of its colour)]."""
+    """names: [(name, index of its color)]."""
     out = '<div class="legend">'
     for name, color in names:
         out += f'<span><svg viewBox="0 0 22 8"><path class="{paint(color)}" d="M0 4L22 4"/></svg><bdi>{escape(name)}</bdi></span>'
@@ -151,7 +151,7 @@ def legend(names):
 
 
 def bars(title, labels, counts, color):
-    """Shares of counts."""
+    """A plot of the share of each count."""
     total = sum(counts)
     wide = (WIDTH - LEFT - RIGHT) / len(counts)
     y = Axis([0, max(counts) / total], False, HEIGHT - BOTTOM, TOP)
@@ -283,7 +283,7 @@ def real(result, colors):
 
 
 def marks_of(result, most):
-    """Speed-ups of the literature, of no more learners than `most`."""
+    """Speed-ups from the literature, for at most `most` learners."""
     marks = []
     for p in result["published"]:
         if p.get("learners", most + 1) <= most and "speed_up" in p:

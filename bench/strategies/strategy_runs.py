@@ -39,14 +39,14 @@ class Run:
     learners: int
     settings: dict  # key of the configuration: value
     slow: list = field(default_factory=list)  # learners
-    cluster: str = ""  # other words of --simulate than learners and stragglers; "": real processes
+    cluster: str = ""  # words of --simulate, without learners and stragglers; "": real processes
 
     def cluster_words(self):
         words = [f"learners={self.learners}", self.cluster, *node_words(self.strategy, self.learners)]
         return ",".join(words + [f"slow={learner}:{SLOW}x" for learner in self.slow])
 
     def words(self, program, config, folder):
-        """The command, without what starts several processes."""
+        """The command, without the launcher of several processes."""
         words = [program, "train", config]
         if self.cluster:
             words += ["--simulate", self.cluster_words()]
@@ -85,7 +85,7 @@ class Bench:
         self.environment |= {"OMPI_MCA_btl": "self,vader", "OMPI_MCA_plm": "isolated"}
         self.lock = threading.Lock()
         self.processes = set()
-        self.is_over = False  # what is not begun is not any more
+        self.is_over = False  # start no more runs
         self.base = hashlib.sha256()
         for path in (program, config, work / "digits.spsh" / "shards"):
             self.base.update(content_of(path))
@@ -166,7 +166,7 @@ def stolen(before, after):
 
 
 def kill(process):
-    """And all that it has started."""
+    """Kill the process and all its children."""
     try:
         os.killpg(process.pid, signal.SIGKILL)
     except ProcessLookupError:
@@ -180,7 +180,7 @@ def content_of(path):
 
 
 def write(path, value):
-    """All of it or nothing."""
+    """Write the whole file or nothing."""
     beside = path.with_name(path.name + ".new")
     beside.write_text(json.dumps(value) + "\n")
     beside.replace(path)
@@ -221,7 +221,7 @@ def read_metrics(path):
 
 
 def thin(steps):
-    """Neighbours together: the last one's place, all losses."""
+    """Merge adjacent steps: position of the last one, sum of all losses."""
     each = math.ceil(len(steps) / STEPS_KEPT)
     kept = []
     for at in range(0, len(steps), each):
@@ -246,7 +246,7 @@ def curve(result, window):
 
 
 def reached(result, target, window):
-    """(samples, seconds) at which the windowed loss is first no greater; None: never."""
+    """(samples, seconds) at which the windowed loss first reaches the target. None: never."""
     return next(((samples, seconds) for samples, seconds, loss in curve(result, window) if loss <= target), None)
 
 

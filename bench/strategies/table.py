@@ -51,7 +51,7 @@ def size(count):
 
 
 def stale(facts):
-    """mean/median/most."""
+    """mean/median/maximum of the staleness."""
     if facts is None:
         return "-"
     return f"{'>=' if facts['is_least'] else ''}{facts['mean']:.3g}/{facts['median']}/{facts['most']}"
@@ -147,7 +147,7 @@ def real_cells(row, rows):
 
 
 def speed_ups(cluster):
-    """{strategy: {learners: times one learner's speed}}; one that is alone has jitter, too."""
+    """{strategy: {learners: times one learner's speed}}. A single learner has jitter, too."""
     runs = [one for one in cluster["runs"] if not one["stopped"]]
     alone = next((one["share"] for one in runs if one["learners"] == 1), 1)
     found = {one["strategy"]: {} for one in cluster["runs"]}

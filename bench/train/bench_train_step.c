@@ -74,7 +74,7 @@ static void make_batch(job *j, uint32_t batch, uint32_t frames, bool is_varied)
         .features = j->features, .lengths = j->lengths, .batch = batch, .frames = frames};
 }
 
-/* Elements that decay or not alike are one slice here: nothing decays. */
+/* No element decays, so the whole arena is one slice. */
 static void update(job *j)
 {
     const spsh__backend_ops *ops = j->backend->ops;
@@ -135,7 +135,7 @@ static double device_mib(const job *j)
     return free_bytes < j->free_bytes ? (double)(j->free_bytes - free_bytes) / (1 << 20) : 0;
 }
 
-/* Milliseconds of processors, the most MiB. */
+/* Milliseconds of processor time, and the peak memory in MiB. */
 static void usage(const job *j, double *ret_cpu_ms, double *ret_peak_mib)
 {
     struct rusage u;

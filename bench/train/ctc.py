@@ -24,12 +24,12 @@ from train_steps import Peer, cpu_s, draw, figure, ratio
 
 ROUND_MS = 200
 SHAPES = "50x16x29x12,400x16x29x64,400x16x1024x40,1500x8x29x220"
-NAMES = ("frames", "batch", "symbols", "labels")  # labels: of an utterance
+NAMES = ("frames", "batch", "symbols", "labels")  # labels: per utterance
 LOSS_BANDS = {"cpu": 1e-5, "cuda": 1e-4}  # on a GPU PyTorch adds up logarithms in float, in its own order
 
 
 def serve(words):
-    """As bench_train_ctc.c."""
+    """Serve PyTorch's loss, like bench_train_ctc.c."""
     frames, batch, symbols, labels = (int(word) for word in words[:4])
     device = words[4]
     torch.set_num_threads(1)

@@ -56,7 +56,7 @@ def steps_of(folder):
 
 
 def train(program, scratch, preset, processes, samples):
-    """Its steps, and the losses of all of them."""
+    """Train, and return the steps of the run, and the losses of all steps."""
     features, seconds = MODELS[preset]
     shutil.rmtree(scratch / "run", ignore_errors=True)
     words = [program, "train", RECIPE / "digits.yaml", "-o", "run", f"model.preset={preset}", f"features={features}"]

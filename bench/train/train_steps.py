@@ -107,7 +107,7 @@ def cpu_s():
 
 
 def serve(words):
-    """As bench_train_step.c: counts from stdin, one line of numbers for each. The first line is the memory of PyTorch
+    """Like bench_train_step.c: counts from stdin, one line of numbers for each. The first line is the memory of PyTorch
     itself."""
     print(peak_mib(), flush=True)
     preset, lengths = words[0], words[4]
@@ -120,7 +120,7 @@ def serve(words):
 
 
 class Peer:
-    """A process that makes steps when it is told to. library_path: where it looks for libraries, if not as we do."""
+    """A process that makes steps on request. library_path: its library path, or None for ours."""
 
     def __init__(self, words, library_path=None):
         words = [str(word) for word in words]
