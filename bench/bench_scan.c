@@ -53,7 +53,7 @@ static void make_folder(const char *name)
     must(mkdir(path_in(name), 0777) == 0 || errno == EEXIST, name);
 }
 
-/* 30 ms of noise as a WAV file: what a pack needs to be one, and not more to read. */
+/* 30 ms of noise as a WAV file: audio that can be packed, but takes little time to read. */
 static void write_seed(const char *path, uint64_t number)
 {
     static const uint8_t head[44] = {'R', 'I', 'F',  'F',  4,   2,   0,    0,    'W', 'A', 'V',
