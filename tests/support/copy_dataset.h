@@ -29,9 +29,9 @@ static inline spsh_bytes text_of(const char *text)
     return (spsh_bytes){(const uint8_t *)text, strlen(text)};
 }
 
-/* path must not exist; tag makes its id and its place among others. */
+/* path must not exist; tag sets its id, and its order among datasets. */
 copy_dataset *copy_dataset_open(const char *path, uint8_t tag);
-/* All that follows goes into a new unit, between which equal records are found on closing. */
+/* Start a new unit. Closing the dataset finds equal records in different units. */
 void copy_dataset_next_unit(copy_dataset *set);
 /* Returns its number. */
 uint64_t copy_dataset_record(copy_dataset *set, const copy_audio *audio);

@@ -13,7 +13,7 @@ typedef struct twin_rnn_controls {
     uint32_t has_cudnn;
     uint32_t layers; /* number of open cuDNN layers */
     uint32_t calls;  /* number of cuDNN calls */
-    uint32_t grids;  /* cooperative ones that were done */
+    uint32_t grids;  /* number of completed cooperative launches */
 } twin_rnn_controls;
 
 typedef twin_rnn_controls *twin_rnn_controls_fn(void);

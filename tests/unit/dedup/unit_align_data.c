@@ -8,7 +8,7 @@
 
 enum { GROUPS = 60, TAKES = 50 };
 
-static bool is_small; /* every seventh group of takes, a third of the others */
+static bool is_small; /* use every seventh group, and a third of the files */
 
 static spsh__print listen(const char *path)
 {

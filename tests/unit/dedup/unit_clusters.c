@@ -414,7 +414,7 @@ static void test_uncovered_whole_stays(void)
     spsh__clusters_free(&w.result);
 }
 
-/* A part that is kept for its copies goes only with them. */
+/* A part that is kept for its copies is dropped only if they are parts of the whole, too. */
 static void test_part_with_copies(void)
 {
     world w;

@@ -252,8 +252,8 @@ static void test_children_at_any_time(void)
 
 /* ---- datasets ---- */
 
-/* Closing a shard, which is done with the mutex of the dataset held, waits for the fork; but not
- * forever, because the fork may wait for the mutex. */
+/* A shard is closed with the dataset's mutex held. Here the close waits for a fork, with a limit,
+ * because the fork may wait for the mutex. */
 typedef struct slow_close {
     _Atomic bool is_armed, is_closing, has_forked;
 } slow_close;
