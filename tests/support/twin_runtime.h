@@ -21,7 +21,7 @@ typedef struct twin_work {
     void (*run_fn)(void *arguments); /* called at its turn, on any waiting thread */
     const void *arguments;           /* copied; each launch of a graph has a separate copy */
     size_t argument_bytes;
-    const spsh__device_use *uses; /* copied; uses of unknown memory are ignored */
+    const spsh__device_use *uses; /* copied; only device and pinned memory is checked */
     size_t use_count;
     /* Whether the work may run; NULL: at its turn. For work that depends on other processes or on
      * later work: polled repeatedly while a thread waits, with run_fn's arguments. It must not wait
