@@ -1,6 +1,7 @@
-/* fault_audit.c: an audit while each call for a file fails, or is the last that reaches the disk,
- * and while each allocation fails: the status says so, nothing is left open, a folder that has a
- * statement is whole, and a rerun ends with the bytes of a run that nothing happened to.
+/* fault_audit.c: an audit in which each file operation fails, or is the last one that reaches the
+ * disk, and in which each allocation fails. The status must report the failure, and nothing may
+ * stay open. A folder that has a statement must be complete. A rerun must produce the bytes of an
+ * undisturbed run.
  */
 #include <dirent.h>
 
@@ -37,11 +38,11 @@ static file_image want[FILES_MAX];
 static size_t want_count;
 static uint64_t call_stride, allocation_stride; /* odd: see fail_every_call() */
 
-/* The operating system's calls but for fsync, which takes its time. */
+/* The operating system's calls except fsync, which is slow. */
 static fault_io no_fault = {.fail_at = UINT64_MAX};
 static spsh_io quick_io;
 
-static spsh_error told; /* by the last run */
+static spsh_error told; /* error of the last run */
 
 static spsh_status add_sources(spsh_dedup_sources *sources, const spsh_io *io)
 {
@@ -141,7 +142,7 @@ static bool is_wanted(void)
     return same;
 }
 
-/* After a run that was disturbed. */
+/* Check the state after a disturbed run. */
 static void check_after(spsh_status rc, uint64_t number)
 {
     const bool is_stated = access(statement_path, F_OK) == 0;
@@ -248,7 +249,7 @@ static int cancel(void *user, const char *phase, uint64_t done, uint64_t total)
     return (*left)-- == 0;
 }
 
-/* A run that its caller cancels at any report leaves no statement, and a rerun is as ever. */
+/* A run that its caller cancels at any report leaves no statement. A rerun succeeds as usual. */
 static void test_canceled_runs(void)
 {
     spsh_dedup_sources *sources = NULL;

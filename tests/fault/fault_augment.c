@@ -40,7 +40,8 @@ static void test_every_allocation_failure(void)
         CHECK(rc == SPSH_OK || rc == SPSH_E_NO_MEMORY);
         CHECK_I64(fault.live_count, 0);
     }
-    CHECK_U64(fail_at, 10); /* itself, 3 speeds, 3 of the room, 2 buffers; then none fails */
+    CHECK_U64(fail_at, 10); /* the augmenter, 3 for speeds, 3 for the RIR, 2 buffers; then no
+                             * allocation fails */
 }
 
 TEST_MAIN(fault_augment)

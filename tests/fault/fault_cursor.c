@@ -1,5 +1,5 @@
-/* fault_cursor.c: a cursor that is damaged, or of something else, is refused, and the message says
- * of what. */
+/* fault_cursor.c: a cursor that is damaged, or that belongs to another plan, is rejected. The
+ * message names the difference. */
 #include "plan_kit.h"
 #include "speechshard/publish.h"
 

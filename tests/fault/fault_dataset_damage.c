@@ -263,7 +263,7 @@ static void test_rules(void)
         for (unsigned b = 0; b < r->width; b++)
             to[r->at + b] = (uint8_t)(r->value >> (8 * b));
         reseal(file->data, file->size_bytes);
-        if (r->section == 0 && r->at == 32) { /* the footers have the kind too */
+        if (r->section == 0 && r->at == 32) { /* the footers contain the kind, too */
             spsh__store_u32le(file->data + file->size_bytes - 4096 + 16, (uint32_t)r->value);
             spsh__store_u32le(file->data + file->size_bytes - 8192 + 16, (uint32_t)r->value);
             reseal(file->data, file->size_bytes);

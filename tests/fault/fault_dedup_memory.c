@@ -11,7 +11,7 @@ enum { RATE = 16000, COUNT = RATE };
 static int16_t speech[COUNT];
 static int16_t faster[COUNT];
 
-/* All there is: two prints, a search, a judgement that undoes a drift. */
+/* The whole comparison: two fingerprints, a search, and an alignment that corrects a drift. */
 static spsh_status run(spsh__alignment *found, spsh_error *err)
 {
     spsh__print a = {0};

@@ -1,7 +1,7 @@
-/* fault_dedupe.c: each call for a file fails in turn while copies are looked for and while their
+/* fault_dedupe.c: each file operation fails in turn during the search for copies and while their
  * plan is applied: once, from then on (a crash), or with a full disk. Then each allocation fails,
- * and the caller cancels at each report. The status says so, a rerun ends with the plan of an
- * undisturbed run, and a plan is in force in all datasets or in none.
+ * and the caller cancels at each report. The status must report the failure. A rerun must produce
+ * the plan of an undisturbed run. A plan is in force in all datasets or in none.
  */
 #include "copy_dataset.h"
 #include "fail_malloc.h"
@@ -23,7 +23,8 @@ static spsh_dedup_sources *sources;
 static uint8_t plan_hash[16]; /* plan hash of an undisturbed run */
 static uint64_t allocation_stride;
 
-/* Equal samples within and over datasets, and a louder one to listen to. */
+/* Equal samples within a dataset and across datasets, and a louder recording with
+ * a quieter copy. */
 static void make_datasets(void)
 {
     static int16_t pcm[2][SAMPLES], quiet[SAMPLES];
@@ -55,7 +56,7 @@ static spsh_dedupe_options dedupe_options(const spsh_io *io)
     options.work_path = work_path;
     options.command = "test";
     options.memory_bytes = SPSH_DEDUP_MEMORY_BYTES_MIN;
-    options.threads = 1; /* calls then come in one order */
+    options.threads = 1; /* one thread makes the calls in a fixed order */
     return options;
 }
 
@@ -256,8 +257,8 @@ static spsh_status change(bool apply, const spsh_io *io, spsh_copy_plan_facts *f
                  : spsh_copy_plan_revert(plan_path, &options, facts, err);
 }
 
-/* A call that fails once leaves all or nothing; a crash may leave some, and the next call ends it.
- */
+/* A call that fails once leaves all overlays or none. A crash may leave some of them, and the next
+ * call completes the plan. */
 static void change_with_faults(bool apply, uint64_t fail_count)
 {
     const size_t before = apply ? 0 : 2;

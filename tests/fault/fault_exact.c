@@ -1,5 +1,5 @@
-/* fault_exact.c: the exact tiers when memory ends, when who takes the matches refuses them, and
- * when samples cannot be read any more.
+/* fault_exact.c: the exact tiers when memory runs out, when the match callback rejects a match, and
+ * when samples become unreadable.
  */
 #include "copy_dataset.h"
 #include "exact_kit.h"
@@ -60,7 +60,7 @@ static spsh_status find(spsh__match_sink sink, bool confirm, spsh_error *err)
     const spsh__exact_options options = {
         .temporary_path = folder,
         .memory_bytes = (uint64_t)16 << 20,
-        .threads = 1, /* so allocations come in one order */
+        .threads = 1, /* one thread allocates in a fixed order */
         .min_active_s = 0.5,
         .coverage_min = 0.8,
         .confirm = confirm,
@@ -94,7 +94,7 @@ static void test_every_allocation_failure(void)
             fail_malloc.at = at;
             const spsh_status rc = find((spsh__match_sink){count_match, &count}, true, &err);
             fail_malloc.at = UINT64_MAX;
-            /* Once is sometimes got over: stdio and readers can do without a buffer. */
+            /* A single failure may have no effect: stdio and readers can work without a buffer. */
             CHECK(rc == SPSH_E_NO_MEMORY || (rc == SPSH_OK && count == 3));
             CHECK(err.status == rc);
         }

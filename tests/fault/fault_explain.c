@@ -1,5 +1,5 @@
 /* fault_explain.c: two utterances are compared while each allocation fails in turn, and while files
- * cannot be read. The status says so, and a rerun finds the same.
+ * are unreadable. The status must report the failure, and a rerun must find the same result.
  */
 #include "copy_dataset.h"
 #include "fail_malloc.h"
@@ -11,7 +11,7 @@
 enum { RATE = 8000, SAMPLES = 20000, PATH_BYTES = 400 };
 
 static fault_io no_fault = {.fail_at = UINT64_MAX};
-static spsh_io good_io; /* without fsync, which takes long */
+static spsh_io good_io; /* without fsync, which is slow */
 static char folder[256];
 static char dataset_path[PATH_BYTES];
 static char names[2][64]; /* ids of a recording and of its quieter copy */

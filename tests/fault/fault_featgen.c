@@ -19,7 +19,7 @@ enum {
 typedef spsh_status run_fn(const spsh__feature_run_options *options,
                            spsh__feature_run_facts *ret_facts, spsh_error *err);
 
-/* A file that the test makes, and where. */
+/* A file of the test, and its path. */
 typedef struct subject {
     const char *name;
     run_fn *run;
@@ -86,7 +86,7 @@ static void look(void)
 /* An undisturbed run, and the resulting files. */
 static void check_rerun(const char *what, uint64_t at)
 {
-    fault_io nothing = {.fail_at = UINT64_MAX}; /* which does not wait for the disk */
+    fault_io nothing = {.fail_at = UINT64_MAX}; /* I/O without fsync */
     const spsh_io io = fault_io_table(&nothing);
     spsh__feature_run_facts facts = {.published = false};
     spsh_error err = SPSH_ERROR_INIT;

@@ -158,7 +158,7 @@ static void test_each_allocation_fails(void)
     check_rerun("no memory", 0);
 }
 
-/* A temporary of a process that lives, or of a shard that is done, is not ours to remove. */
+/* The command must not remove temporary files of a live process or of a finished shard. */
 static void test_temporaries(void)
 {
     char first[400];
@@ -190,7 +190,7 @@ static int cancel(void *user, const char *phase, uint64_t done, uint64_t total)
     return 1;
 }
 
-/* Canceled at the first report, and then not. */
+/* Cancel at the first report, and then let a rerun finish. */
 static void test_canceled_run(void)
 {
     spsh_fingerprint_options options = SPSH_FINGERPRINT_OPTIONS_INIT;

@@ -1,8 +1,8 @@
-/* fault_layouts_memory.c: each allocation of a scan fails once, and then it and all that follow.
+/* fault_layouts_memory.c: each allocation of a scan fails, first alone, then together with all
+ * later ones.
  *
- * A scan either ends with SPSH_E_NO_MEMORY or gives everything that it gives with memory: an
- * utterance that is lost, or gets another id, because memory was short for a moment would be found
- * here.
+ * A scan must end with SPSH_E_NO_MEMORY or return everything that it returns with enough memory. A
+ * brief lack of memory must not drop an utterance or change its id.
  */
 #include "spsh_test.h"
 

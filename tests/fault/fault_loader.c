@@ -48,7 +48,7 @@ typedef struct disk {
     _Atomic size_t transfer_bytes_max;
     _Atomic uint32_t delay_ms;
     _Atomic bool is_stuck; /* reads of shards wait */
-    _Atomic bool is_shut;  /* opening them does */
+    _Atomic bool is_shut;  /* opening shards waits */
     pthread_mutex_t lock;
     pthread_cond_t changed;
 } disk;
@@ -170,7 +170,7 @@ static void hear(void *user, spsh_log_level level, const char *text)
     (void)pthread_mutex_unlock(&to->lock);
 }
 
-/* Read by the disk above. */
+/* Open the dataset on the simulated disk. */
 static spsh_dataset *open_on_disk(void)
 {
     spsh_dataset *dataset = NULL;
@@ -209,7 +209,7 @@ typedef struct served {
     bool substitute[BATCHES_MAX][TALK_UTTERANCES];
     uint64_t audio[TALK_UTTERANCES]; /* hash of the utterance at each position */
     uint64_t digest;
-    spsh_status rc; /* that ended it */
+    spsh_status rc; /* status that ended the epoch */
 } served;
 
 static uint64_t digest_audio(const spsh_batch *batch, const spsh_batch_utterance *u)
@@ -307,7 +307,7 @@ static void serve_clean(spsh_output output)
     CHECK_I64(clean.rc, SPSH_E_END);
 }
 
-/* Something happens to the record of an utterance, times reads long. */
+/* Disturb the next `times` reads of the record of an utterance. */
 static void hurt(uint64_t position, int os_errno, uint64_t times)
 {
     spsh_dataset *dataset = NULL;
@@ -386,7 +386,7 @@ static void test_short_reads(void)
             spsh_loader_options opt = fault_options();
             opt.flags = direct != 0 ? SPSH_LOADER_DIRECT : SPSH_LOADER_CACHED;
             if (n == 0 && direct == 0)
-                continue; /* a call a byte */
+                continue; /* one call per byte: too slow */
             the_disk.transfer_bytes_max = direct != 0 && n < 2 ? 4096 + sizes[n] : sizes[n];
             serve_with(&opt, &found, NULL);
             CHECK_I64(found.rc, SPSH_E_END);
@@ -438,7 +438,8 @@ static bool is_one_of(const uint64_t *bad, uint32_t count, uint64_t position)
     return false;
 }
 
-/* Where a bad one was in batch b, another may be, at `at`. */
+/* Return whether a substitute is at position `at` of batch b. It must be another, undamaged
+ * utterance. */
 static bool check_substitute(const uint64_t *bad, uint32_t count, uint32_t b, uint32_t at)
 {
     if (at >= found.counts[b] || !found.substitute[b][at])
@@ -449,7 +450,8 @@ static bool check_substitute(const uint64_t *bad, uint32_t count, uint32_t b, ui
     return true;
 }
 
-/* Without the bad ones, or with others in their places, the epoch is the clean one. */
+/* Except for the bad utterances, which are missing or substituted, the epoch must equal the clean
+ * epoch. */
 static void check_others(const uint64_t *bad, uint32_t count, bool substituted)
 {
     CHECK_I64(found.rc, SPSH_E_END);
@@ -533,7 +535,7 @@ static void test_policy_substitute(void)
 
 static void serve_noisy(spsh_loader_options *opt, served *s, spsh_loader_stats *stats)
 {
-    spsh_dataset *noises = open_on_disk(); /* that the disk is of */
+    spsh_dataset *noises = open_on_disk(); /* the disk belongs to the noises */
     const spsh_dataset *const sounds = noises;
     spsh_dataset *dataset = NULL;
     opt->io = NULL;
@@ -548,7 +550,7 @@ static void serve_noisy(spsh_loader_options *opt, served *s, spsh_loader_stats *
     spsh_dataset_close(noises);
 }
 
-/* A noise that cannot be read fails what needs it, or is left out; nothing else changes. */
+/* An unreadable noise fails the utterances that need it, or is skipped. Nothing else changes. */
 static void test_sounds_that_cannot_be_read(void)
 {
     static const uint32_t threads[] = {1, 4};
@@ -607,7 +609,8 @@ static void test_quarantine_limit(void)
 {
     static const uint32_t counts[] = {1, 16, 17, 20};
     for (uint32_t at = 0; at < 4; at++)
-        for (uint32_t run = 0; run < 2; run++) { /* a limit of ours, and the default of 16 */
+        for (uint32_t run = 0; run < 2; run++) { /* run 0: an explicit limit; run 1: the default of
+                                                  * 16 */
             const uint32_t limit = run == 0 ? counts[at] - (counts[at] > 17 ? 12 : 1) : 0;
             const uint32_t effective = run == 0 && limit > 0 ? limit : 16;
             spsh_loader_options opt = fault_options();
@@ -664,7 +667,7 @@ static void test_cursor_carries_quarantine(void)
     opt.engine = SPSH_ENGINE_PREAD;
     loader = open_loader(dataset, &opt);
     require(spsh_loader_cursor_restore(loader, cursor, size, &err));
-    const uint64_t hits_restored = hits(); /* what was read ahead before the restore counts not */
+    const uint64_t hits_restored = hits(); /* reads ahead of the restore do not count */
     serve(loader, &again);
     CHECK_I64(again.rc, SPSH_E_END);
     CHECK_U64(again.digest, found.digest);
@@ -677,7 +680,7 @@ static void test_cursor_carries_quarantine(void)
     require(spsh_loader_cursor_save(loader, other, sizeof(other), &same, &err));
     CHECK(same == size && memcmp(cursor, other, size) == 0);
 
-    /* Damage to any byte of it is seen, and changes nothing. */
+    /* Damage to any byte of the cursor is detected, and the loader stays unchanged. */
     for (size_t at = 0; at < size; at++) {
         cursor[at] ^= 4;
         CHECK(spsh_loader_cursor_restore(loader, cursor, size, &err) != SPSH_OK);
@@ -705,7 +708,7 @@ static void copy_file(const char *from, const char *to)
     free(data);
 }
 
-/* Where a shard's file was, with the dataset open already. */
+/* Check the utterances of shard 1, whose file was removed, replaced, or cut. */
 static void check_shard(spsh_dataset *dataset, spsh_status want)
 {
     spsh_loader_options opt = fault_options();
@@ -877,7 +880,8 @@ static void test_close_while_next_waits(void)
     w.loader = open_loader(dataset, &opt);
     CHECK_I64(spsh_loader_next_for(w.loader, 1, &batch, &err), SPSH_E_TIMEOUT);
     REQUIRE(pthread_create(&threads[0], NULL, wait_in_next, &w) == 0);
-    const struct timespec moment = {0, 20000000}; /* so that it waits; if not, that is tested too */
+    const struct timespec moment = {0, 20000000}; /* let the thread wait in next; if it does not
+                                                   * wait yet, that case is tested */
     (void)nanosleep(&moment, NULL);
     REQUIRE(pthread_create(&threads[1], NULL, close_it, &w) == 0);
     /* next returns although the disk is stuck; close then waits for the disk. */
@@ -928,7 +932,7 @@ static void refuse_uring(void)
     REQUIRE(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0);
 }
 
-/* 64 KiB, and no privilege to go beyond. */
+/* Limit locked memory to 64 KiB, without the privilege to exceed the limit. */
 static void lock_little(void)
 {
     const struct rlimit limit = {65536, 65536};

@@ -1,7 +1,7 @@
 /* fault_pack_io.c: every call of the I/O table fails in turn while a small corpus is packed, once
- * or from then on (a crash). A clean rerun must then give the bytes of an undisturbed run. So for
- * files in a folder, and for the same in a compressed tar, a plain one and a zip that packs its
- * members.
+ * or from then on (a crash). A clean rerun must then produce the bytes of an undisturbed run. The
+ * corpus is a folder of files, and the same files in a compressed tar, a plain tar, and a
+ * compressed zip.
  */
 #include "archive_kit.h"
 #include "common/hash.h"
@@ -27,7 +27,7 @@ static spsh_status pack(const spsh_io *io, spsh_error *err)
     options.corpus_count = 1;
     options.output = output;
     options.shard_bytes = UINT64_C(64) << 10;
-    options.threads = 1; /* calls then come in one order */
+    options.threads = 1; /* one thread makes the calls in a fixed order */
     options.memory_bytes = UINT64_C(16) << 20;
     options.io = io;
     spsh_status rc = spsh_pack(&options, &report, err);
@@ -206,7 +206,7 @@ static void test_short_transfers(void)
 TEST_MAIN(fault_pack_io)
 {
     stride = test_stride(argc, argv, 11);
-    /* Thousands of packs, each of which waits for its disk: in memory, if there is some. */
+    /* Thousands of packs would wait for the disk: use a file system in memory, if there is one. */
     if (access("/dev/shm", W_OK) == 0)
         (void)setenv("TMPDIR", "/dev/shm", 0);
     make_corpus();

@@ -24,7 +24,7 @@ static spsh_status pack(uint64_t fail_at, uint64_t *ret_packed)
     options.output = output;
     options.codec = SPSH_PACK_PCM;
     options.memory_bytes = SPSH_PACK_MEMORY_BYTES_MIN;
-    options.threads = 1; /* allocations then come in one order */
+    options.threads = 1; /* one thread allocates in a fixed order */
     fail_malloc.calls = 0;
     fail_malloc.at = fail_at;
     const spsh_status rc = spsh_pack(&options, &report, NULL);
@@ -120,7 +120,8 @@ static void write_clip(unsigned number)
 TEST_MAIN(fault_pack_memory)
 {
     const uint64_t stride = test_stride(argc, argv, 11);
-    if (access("/dev/shm", W_OK) == 0) /* hundreds of packs, each of which waits for its disk */
+    if (access("/dev/shm", W_OK) ==
+        0) /* in memory, since hundreds of packs would wait for the disk */
         (void)setenv("TMPDIR", "/dev/shm", 0);
     test_temp_dir(directory, sizeof(directory));
     (void)snprintf(corpus, sizeof(corpus), "%s/corpus", directory);

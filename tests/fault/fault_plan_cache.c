@@ -1,5 +1,5 @@
-/* fault_plan_cache.c: a cache directory changes how long things take and nothing else, whatever is
- * in it. */
+/* fault_plan_cache.c: a cache directory changes only the speed, never the results, whatever it
+ * contains. */
 #include <dirent.h>
 #include <fcntl.h>
 #include <xxhash.h>
@@ -41,7 +41,8 @@ static uint32_t list_files(const char *folder, cache_file *files, uint32_t max)
     return count;
 }
 
-/* From a place in the second epoch on, and counts: all that a cache could change. */
+/* Hash the batches from a position in the second epoch on, and the counts: everything that a cache
+ * could change. */
 static uint64_t hash_of_plan(const plan_kit *kit, const spsh_plan_options *opt)
 {
     spsh_plan *plan = plan_kit_plan(kit, opt);
@@ -140,11 +141,11 @@ static void test_damage_is_as_no_cache(void)
             CHECK_U64(hash_of_plan(&kit, &opt), want);
             if (strstr(f->path, "lengths") != NULL && size == f->size_bytes && at >= 64) {
                 test_file_write(f->path, f->data,
-                                f->size_bytes); /* those are checked where they are used */
+                                f->size_bytes); /* lengths are checked where they are used */
                 continue;
             }
             cache_file again[8];
-            uint32_t now = list_files(cache, again, 8); /* it has been written anew */
+            uint32_t now = list_files(cache, again, 8); /* the damaged file was replaced */
             CHECK_U64(now, count);
             for (uint32_t n = 0; n < now; n++) {
                 if (strcmp(again[n].path, f->path) == 0)
@@ -278,7 +279,7 @@ static void test_rates_after_resampling(void)
     plan_kit_close(&kit);
 }
 
-/* Any result is permitted except a crash: this is for the sanitizers. */
+/* Any result is permitted except a crash or a sanitizer error. */
 static void use_plan(const plan_kit *kit, const spsh_plan_options *opt)
 {
     const spsh_dataset *const list[] = {kit->dataset};
@@ -337,7 +338,7 @@ static void test_misleading_files(void)
     plan_kit_close(&kit);
 }
 
-/* A directory that cannot be made or written, and no memory for the cache. */
+/* The directory cannot be created or written, or the cache has no memory. */
 static void test_no_directory(void)
 {
     char cache[700];

@@ -24,9 +24,9 @@ static bool fails(void)
     return true;
 }
 
-#define EXPORT __attribute__((visibility("default"))) /* or the libraries do not see it */
+#define EXPORT __attribute__((visibility("default"))) /* so that the libraries find it */
 
-/* The names are glibc's.
+/* glibc defines these names.
  * NOLINTBEGIN(bugprone-reserved-identifier,readability-identifier-naming) */
 void *__libc_malloc(size_t size);
 void *__libc_calloc(size_t count, size_t size);
@@ -217,7 +217,8 @@ static void test_equal(void)
     spsh__prepared_free(&flac);
 }
 
-/* Under --trust-headers two files with one MD5 meet undecoded; one of them is damaged. */
+/* Under --trust-headers, two files with the same MD5 are compared without decoding; one of them is
+ * damaged. */
 static void test_undecodable_is_no_copy(void)
 {
     spsh_pack_options trusting = options_of(SPSH_PACK_KEEP);

@@ -394,7 +394,7 @@ static void test_a_shard_of_many_blocks(void)
         free(again.data);
         drop_out();
     }
-    /* A record next to an oversize one; and a block header, which costs nothing. */
+    /* Damage a record next to an oversize record, and a block header, which loses no data. */
     bad.data[find_record(&bad, 3) + 100000] ^= 1;
     bad.data[find_record(&bad, 9) - 20] ^= 1;
     test_file_write(path, bad.data, bad.size);
@@ -488,7 +488,7 @@ static void test_references_follow_renumbered_records(void)
     bool skipped = false;
     CHECK_I64(spsh_dataset_skipped(opened, noise_text("utterance-0-3"), &skipped, NULL, NULL),
               SPSH_OK);
-    CHECK(skipped); /* the overlay came along */
+    CHECK(skipped); /* the overlay was carried over */
     spsh_reader_close(reader);
     spsh_dataset_close(opened);
     test_remove_tree(again);
@@ -532,7 +532,8 @@ static void test_nothing_lost_gives_the_same_dataset(void)
 
 /* ---- overlays ---- */
 
-static char memory[512], edited[560], copy[560]; /* in memory: each case publishes a dataset */
+static char memory[512], edited[560], copy[560]; /* in a file system in memory, since each case
+                                                  * publishes a dataset */
 
 static void add_overlay(const char *name, const char *id)
 {
@@ -638,7 +639,7 @@ static void test_a_damaged_overlay_is_named_and_the_others_stay(void)
         test_file_write(path, good.data, good.size);
         good.data[at] ^= 1;
         carry_over(&c);
-        /* One good footer is enough to write both copy. */
+        /* One good footer is enough to rebuild both copies. */
         CHECK_STR(c.names, in_footer ? "b-words;a-more;late;" : "a-more;late;");
         CHECK_STR(c.reports, in_footer ? "" : "overlay overlays/b-words.spsh;");
     }
@@ -748,7 +749,8 @@ static void test_every_allocation_failure(void)
             REQUIRE(fail_at < 3000);
             make_out();
             rc = spsh_repair_shard(path, noise_dataset_id, out, &opt, &result, NULL);
-            /* Without memory to read a neighbour, where the shard begins is not known. */
+            /* Without memory to read an adjacent shard, the first record of the shard is unknown.
+             */
             CHECK(rc == SPSH_OK || rc == SPSH_E_NO_MEMORY || rc == SPSH_E_CORRUPT);
             CHECK_I64(fault.live_count, 0);
             CHECK(rc == SPSH_OK || rmdir(out) == 0); /* nothing was left behind */

@@ -1,6 +1,5 @@
-/* fault_shard_damage.c: whatever happens to the bytes of a shard, or to the calls that write and
- * read it, the reader answers an error or the original data, and the writer leaves a whole shard or
- * none.
+/* fault_shard_damage.c: the bytes of a shard change, or the calls that write and read it fail. The
+ * reader must return an error or the original data. The writer must leave a complete shard or none.
  */
 #include <dirent.h>
 
@@ -62,9 +61,9 @@ static spsh_status read_bytes(const uint8_t *data, size_t size_bytes, uint8_t di
 
 /* ---- bits ---- */
 
-/* Bytes that reading does not look at: the headers and the padding of record blocks. They are for
- * verify and repair; a reader goes to the records themselves. And one copy of the footer may be
- * lost. */
+/* Mark the bytes that reading ignores: the headers and padding of record blocks. Only verify and
+ * repair use them, since a reader accesses the records directly. Both footers are marked, too,
+ * because one copy may be lost. */
 static void mark_untouched(const file *f, uint8_t *untouched)
 {
     const uint8_t *footer = f->data + f->size_bytes - PAGE;
@@ -502,7 +501,7 @@ static bool is_published(const file *f)
     if (spsh_io_read_file(spsh_io_default(), path, SIZE_MAX, NULL, &data, &size_bytes, NULL) !=
         SPSH_OK)
         return false;
-    CHECK_U64(size_bytes, f->size_bytes); /* never a part of it, never another one */
+    CHECK_U64(size_bytes, f->size_bytes); /* never an incomplete shard, never another shard */
     CHECK(size_bytes == f->size_bytes && memcmp(data, f->data, size_bytes) == 0);
     free(data);
     return true;
@@ -604,7 +603,7 @@ static void test_reader_calls(void)
     free(f.data);
 }
 
-/* A shard that is there with other bytes is never touched. */
+/* The writer never changes an existing shard with other bytes. */
 static void test_other_contents_stay(void)
 {
     char path[300];

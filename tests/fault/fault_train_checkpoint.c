@@ -39,8 +39,8 @@ static bool has_temporaries(const char *folder)
     return has;
 }
 
-/* A run with one good checkpoint, after 100 samples. Over a table that does not sync: it is made
- * hundreds of times. */
+/* Make a run with one good checkpoint, after 100 samples. The I/O table skips fsync, since the run
+ * is made hundreds of times. */
 static void make_run(const char *run)
 {
     kit_state s;
@@ -75,7 +75,7 @@ static spsh_status save(const char *run, const spsh_io *io, kit_state *s, uint64
     return rc;
 }
 
-/* The process ends at call n: nothing reaches the disk from there on. */
+/* The process ends at call n: no later call reaches the disk. */
 static void test_a_crash_at_each_call(void)
 {
     kit_state s;
@@ -150,7 +150,7 @@ static void test_a_failing_disk(void)
     fail_each_call(EIO, SPSH_E_IO);
 }
 
-/* The disk stays full: every save says so, and the state before stays. */
+/* The disk stays full: every save fails with that reason, and the previous state stays. */
 static void test_a_disk_that_stays_full(void)
 {
     kit_state s;
@@ -186,7 +186,7 @@ static void test_short_transfers(void)
 
 /* ---- damage ---- */
 
-/* Two good ones, the newer one's bytes. */
+/* Make two good checkpoints, and read the bytes of the newer one. */
 static uint8_t *make_pair(char path[1024], size_t *ret_size)
 {
     kit_state s;
@@ -215,7 +215,7 @@ static uint64_t open_pair(heard *h)
     return samples;
 }
 
-/* Only a footer copy may be lost without a word: the other one speaks. */
+/* Only a damaged footer copy may stay unreported: the other copy replaces it. */
 static void test_every_flip_is_passed_over(void)
 {
     char path[1024];
@@ -272,7 +272,7 @@ static void test_wrong_names_are_passed_over(void)
     test_remove_tree(at("pair"));
 }
 
-/* Nothing good is not the same as nothing: the run must not begin anew without a word. */
+/* A run with only damaged checkpoints is not an empty run: it must not silently begin anew. */
 static void test_all_are_damaged(void)
 {
     char path[1024];
@@ -343,7 +343,8 @@ static void test_a_disk_that_lies(void)
     kit_make(&s, ELEMENTS, 1);
     make_run(at("lies"));
     CHECK_I64(save(at("lies"), &io, &s, 200, &writer), SPSH_E_CORRUPT);
-    CHECK_U64(kit_newest(at("lies")), 100); /* keep is 1, and it is still there */
+    CHECK_U64(kit_newest(at("lies")),
+              100); /* keep is 1, and the previous checkpoint still exists */
     io.rename_fn = spsh_io_default()->rename_fn;
     CHECK_I64(save(at("lies"), &io, &s, 300, &writer), SPSH_OK);
     CHECK_U64(kit_newest(at("lies")), 300);
@@ -374,7 +375,7 @@ static void *mmap_late(void *user, int fd, size_t size_bytes, uint64_t offset_by
     return io->mmap_fn(io->user, fd, size_bytes, offset_bytes);
 }
 
-/* The old process neither says `latest` nor removes what its successor may be reading. */
+/* The old process neither writes `latest` nor removes a file that its successor may be reading. */
 static void succeed(const spsh_io *io)
 {
     kit_state s;
@@ -397,7 +398,8 @@ static void succeed(const spsh_io *io)
     test_remove_tree(at("late"));
 }
 
-/* The successor starts before the file has its name, and sweeps it away; and after. */
+/* The successor starts before the file is renamed, and removes the temporary file; or it starts
+ * after the rename. */
 static void test_succeeded_during_a_save(void)
 {
     spsh_io io = *spsh_io_default();
@@ -456,7 +458,7 @@ static void test_every_allocation_failure_of_reading(void)
 
 /* ---- kill -9 ---- */
 
-/* Saves until it is killed; tells the number of samples when a save is acknowledged. */
+/* Save until killed. Write the number of samples to the pipe after each acknowledged save. */
 _Noreturn static void save_for_ever(const char *run, int pipe_end)
 {
     kit_state s;
@@ -490,7 +492,7 @@ static uint64_t run_and_kill(const char *run, uint64_t acknowledged, useconds_t 
     (void)close(ends[1]);
     REQUIRE(read(ends[0], &samples, sizeof(samples)) == (ssize_t)sizeof(samples));
     CHECK(samples > acknowledged);
-    (void)usleep(wait_us); /* chooses where it is killed; nothing depends on it */
+    (void)usleep(wait_us); /* selects only the moment of the kill */
     REQUIRE(kill(child, SIGKILL) == 0);
     REQUIRE(waitpid(child, &status, 0) == child);
     CHECK(WIFSIGNALED(status));

@@ -53,7 +53,7 @@ static spsh_status estimate(spsh_error *err)
     return rc;
 }
 
-static uint64_t stride = 1; /* --fewer: so many calls to the next one that fails */
+static uint64_t stride = 1; /* --fewer: stride between failing allocations */
 
 static void test_each_allocation(bool later_too)
 {
@@ -74,7 +74,7 @@ static void test_each_allocation(bool later_too)
         if (test_failures > 0)
             return;
         if (fail_malloc.calls <= at)
-            break; /* nothing failed any more */
+            break; /* no allocation failed: the sweep is complete */
     }
     CHECK(failed > 100 / stride);
 }

@@ -18,7 +18,7 @@
 
 static kit_run whole = {.folder = "whole"};
 static uint64_t whole_weights;
-static uint64_t stride = 1; /* odd: every other kill is of another kind */
+static uint64_t stride = 1; /* odd, so that both kinds of kills occur */
 
 static void check_same(const char *folder)
 {
@@ -35,7 +35,7 @@ static void check_says(const kit_run *run, spsh_status rc, spsh_status want, con
 
 /* ---- utterances of the loader, changed during the run ---- */
 
-/* The linker gives these names.
+/* The linker option --wrap defines these names.
  * NOLINTBEGIN(bugprone-reserved-identifier,readability-identifier-naming) */
 spsh_status __real_spsh_loader_next(spsh_loader *loader, const spsh_batch **ret, spsh_error *err);
 spsh_status __wrap_spsh_loader_next(spsh_loader *loader, const spsh_batch **ret, spsh_error *err);
@@ -80,7 +80,7 @@ static pid_t start_child(kit_run *run)
     return child;
 }
 
-/* Was it killed? Else it must have ended well. */
+/* Return whether the process was killed. Otherwise it must have succeeded. */
 static bool end_child(pid_t child)
 {
     int status = 0;
@@ -205,11 +205,11 @@ static void test_killed_at_random(void)
     uint64_t seed = test_seed(17);
     bool was_killed = true;
     int kills = 0;
-    uint64_t pause_us = 20000; /* grows, so that a slow machine comes through as well */
+    uint64_t pause_us = 20000; /* grows, so that the run finishes on a slow machine, too */
     while (was_killed) {
         kit_run run = {.folder = "random", .resume = true, .overrides = {OFTEN}};
         const pid_t child = start_child(&run);
-        /* chooses where it is killed; nothing depends on it */
+        /* selects only the moment of the kill */
         (void)usleep((useconds_t)(pause_us + test_random(&seed) % pause_us));
         pause_us += pause_us / 12;
         (void)kill(child, SIGKILL);
@@ -470,7 +470,7 @@ static void test_utterances_that_teach_nothing(void)
     CHECK_U64(last_of("nothing", "evaluation", "utterances"), TALK_UTTERANCES);
 }
 
-/* None of the texts has a symbol of it. */
+/* No transcript contains a symbol of this vocabulary. */
 static void test_an_epoch_that_teaches_nothing(void)
 {
     test_file_write_text(at("strange"), "kind: characters\nprofile: lower-1\nsymbols: [\"q\"]\n");
@@ -595,7 +595,7 @@ static void test_folders_that_are_none(void)
     run = (kit_run){.folder = "missing/run"};
     check_says(&run, train_kit_run(&run), SPSH_E_NOT_FOUND, "missing/run");
     if (geteuid() == 0)
-        return; /* whom nothing is forbidden */
+        return; /* root bypasses file permissions */
     REQUIRE(mkdir(at("locked"), 0555) == 0);
     run = (kit_run){.folder = "locked/run"};
     check_says(&run, train_kit_run(&run), SPSH_E_IO, "locked/run");
@@ -653,7 +653,7 @@ static void test_stopped_at_each_batch(void)
 
 static char program[4096];
 
-/* A second start, to its end, while this one is at a step. */
+/* Start a second process and wait for its end, while this process is in a step. */
 static void be_overtaken(kit_run *run, uint64_t step)
 {
     if (step == 5) {
@@ -665,7 +665,7 @@ static void be_overtaken(kit_run *run, uint64_t step)
         }
         CHECK(!end_child(child));
     }
-    if (step > 5) /* as long steps are; it looks once a second */
+    if (step > 5) /* simulate long steps; the process polls once per second */
         (void)usleep(300000);
 }
 
@@ -677,7 +677,8 @@ static void test_two_at_once(void)
         .overrides = {"train.epochs=50", "data.virtual_world=1", "train.accumulate=1"}
     };
     check_says(&run, train_kit_run(&run), SPSH_E_MISMATCH, "start 2 has taken over");
-    CHECK(run.steps <= whole.result.steps); /* in its first epoch, before a save told it */
+    CHECK(run.steps <= whole.result.steps); /* in its first epoch, before a save detects the other
+                                             * process */
     check_same("two");
 }
 

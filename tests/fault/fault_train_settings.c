@@ -1,5 +1,5 @@
 /* fault_train_settings.c: every allocation fails once while a configuration or a vocabulary is
- * read, written, or made: it says so, and leaves nothing behind. */
+ * read, written, or made: the call reports the failure and leaves no file or memory. */
 #include "config/config.h"
 #include "fail_malloc.h"
 #include "labels/vocabulary.h"

@@ -1,5 +1,5 @@
-/* fault_verify.c: damage anywhere is found, with its file and part, and costs the reported
- * utterances.
+/* fault_verify.c: damage anywhere is found. Its file, its part, and the lost utterances are
+ * reported.
  *
  *     fault_verify            every bit of the structures, a bit of every few bytes of the rest
  *     fault_verify --all      a bit of every byte of every file
@@ -149,7 +149,7 @@ static void test_a_single_file(void)
     }
 }
 
-/* How many bits are flipped; fewer under sanitizers, which are ten times slower. */
+/* Distance between flipped bits; larger under sanitizers, which are ten times slower. */
 static uint64_t dense_stride = 3;
 static uint64_t sparse_step = 601;
 static uint64_t cut_step = 2000;   /* at most, from one truncation to the next */
@@ -217,7 +217,7 @@ static void test_a_flipped_bit_of_every_byte_is_found(void)
     sweep(1);
 }
 
-/* Record n of shard s begins where? Found by its magic number. */
+/* Find the offset of record n of a shard by its magic number. */
 static uint64_t find_record(int fd, uint32_t n)
 {
     for (uint64_t offset = 4096;; offset += 64) {
@@ -536,7 +536,7 @@ static void test_wrong_arguments(void)
     CHECK(strstr(err.message, "not a dataset") != NULL);
 }
 
-/* Some fail for good at their n-th call; then they may not be taken for damage of the data. */
+/* A failed allocation must not be reported as damage of the data. */
 static void test_every_allocation_failure(void)
 {
     for (uint32_t jobs = 1; jobs < 3; jobs++) {
@@ -550,7 +550,8 @@ static void test_every_allocation_failure(void)
             memset(&found, 0, sizeof(found));
             REQUIRE(fail_at < 5000);
             opt.allocator = &allocator;
-            opt.flags = SPSH_VERIFY_CACHED; /* smaller buffers to be filled with garbage */
+            opt.flags = SPSH_VERIFY_CACHED; /* smaller buffers, which the test allocator fills with
+                                             * garbage */
             opt.jobs = jobs;
             opt.damage_fn = take_damage;
             opt.user = &found;
@@ -562,7 +563,7 @@ static void test_every_allocation_failure(void)
     }
 }
 
-/* A medium that fails at its n-th read: reported as unreadable or returned, never passed over. */
+/* The n-th read fails: the error is reported as unreadable data or returned, never ignored. */
 static void test_every_read_error(void)
 {
     fault_io never = {.fail_at = UINT64_MAX};
@@ -605,7 +606,7 @@ TEST_MAIN(fault_verify)
     (void)snprintf(dataset, sizeof(dataset), "%s/noise.spsh", root);
     noise_dataset_make(dataset, seals);
     if (test_wants_fewer(argc, argv)) {
-        dense_stride = 13; /* no multiple of 2: bytes at each place of a field */
+        dense_stride = 13; /* odd, so that every byte position in a field is reached */
         sparse_step *= 4;
         cut_step *= 4;
         memory_stride = 5;

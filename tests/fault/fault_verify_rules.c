@@ -1,6 +1,6 @@
-/* fault_verify_rules.c: files with correct checksums and wrong contents. An index that does not
- * match the blocks is found. Nonsense must neither crash verify and repair nor pass as a sealed
- * file. */
+/* fault_verify_rules.c: files with correct checksums and wrong contents. Verify must find an index
+ * that does not match the blocks. Invalid contents must neither crash verify and repair nor pass as
+ * a sealed file. */
 #include "noise_dataset.h"
 #include "reseal.h"
 #include "speechshard/verify.h"
@@ -11,7 +11,7 @@ static char root[512], path[600], out[600];
 static uint8_t *good;
 static size_t size;
 static uint64_t seed;
-static uint64_t stride; /* from one byte to the next */
+static uint64_t stride; /* distance between changed bytes */
 
 static uint64_t load(size_t at, int bytes)
 {
@@ -87,7 +87,7 @@ static void test_an_index_that_does_not_follow_from_the_blocks(void)
     free(copy);
 }
 
-/* Counts and places in header and footers. */
+/* Counts and offsets in header and footers. */
 static void test_header_and_footers_that_do_not_fit(void)
 {
     uint8_t *copy = malloc(size);

@@ -1,4 +1,5 @@
-/* fuzz_archive.c: any bytes as an archive: detected, read member by member, and as a stream.
+/* fuzz_archive.c: arbitrary bytes as an archive, which is detected, read member by member, and read
+ * as a stream.
  *
  * A member must keep its promises: names stay below the archive, pieces are inside the file, and
  * pieces of a tar have the bytes that reading returns. A zip can contradict itself about the length
@@ -11,7 +12,7 @@
 
 #include "ingest/view/archive_file.h"
 
-#define READ_BYTES_MAX ((uint64_t)4 << 20) /* bytes that are read of an archive */
+#define READ_BYTES_MAX ((uint64_t)4 << 20) /* maximum number of bytes to read from an archive */
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -1,6 +1,6 @@
 /* fuzz_audio.c: arbitrary bytes through sniffing, inspection, a whole decode, and a decoder that
- * seeks; the first byte chooses the codec that the caller believes in. Output is bounded. Half of
- * the inputs have the CRCs of their Ogg pages made right first: else no damage would reach a
+ * seeks; the first byte chooses the codec that the caller believes in. Output is bounded. In half
+ * of the inputs the CRCs of Ogg pages are corrected first. Otherwise no damage would reach a
  * decoder. */
 #include <stdlib.h>
 
@@ -80,7 +80,7 @@ static void check_decoder(spsh_bytes file, spsh_codec codec, const spsh_decoder_
     spsh_decoder_free(decoder);
 }
 
-/* Anything that looks like a page and fits gets its CRC. */
+/* Correct the CRC of everything that looks like a complete page. */
 static void reseal_pages(uint8_t *data, size_t size_bytes)
 {
     for (size_t at = 0; at + 27 <= size_bytes; at++) {

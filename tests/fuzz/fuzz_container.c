@@ -1,5 +1,5 @@
-/* fuzz_container.c: a container without blocks, with changes, its checksums made right or not; then
- * every access that other files rely on.
+/* fuzz_container.c: a changed container without blocks, with or without corrected checksums. Tests
+ * every access that other sources rely on.
  */
 #include "format/container.h"
 #include "memory_io.h"

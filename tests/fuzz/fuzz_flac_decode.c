@@ -97,7 +97,7 @@ static void make_frame_head(uint8_t head[FRAME_HEAD], uint32_t channel_code, uin
     head[7] = crc8(head, FRAME_HEAD - 1);
 }
 
-/* planes[0] must be what libFLAC makes of the file. */
+/* planes[0] must equal the samples that libFLAC decodes from the file. */
 static void compare(const uint8_t *file, size_t size, const spsh__flac_shape *shape)
 {
     library_run run = {
@@ -115,7 +115,7 @@ static void compare(const uint8_t *file, size_t size, const spsh__flac_shape *sh
         abort();
 }
 
-/* Both forms; whether they take it. */
+/* Decode with both forms, which must agree. Return whether they accept the frame. */
 static bool decode_both(spsh_bytes bytes, const spsh__flac_shape *shape, spsh__flac_frame *frame)
 {
     spsh__flac_frame frames[2] = {{.size_bytes = 0}, {.size_bytes = 0}};
@@ -143,7 +143,7 @@ static void decode_wrapped(spsh_bytes bytes, const spsh__flac_shape *shape, uint
     (void)spsh__flac_decode_wrapped(bytes, &other, planes[1], &frame);
 }
 
-/* planes[0] is what the strict decoder makes of the frame. */
+/* planes[0] holds the samples that the strict decoder returned. */
 static void compare_wrapped(spsh_bytes bytes, const spsh__flac_shape *shape, uint32_t samples)
 {
     spsh__flac_frame frame = {.size_bytes = 0};

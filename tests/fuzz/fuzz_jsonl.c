@@ -1,8 +1,8 @@
-/* fuzz_jsonl.c: JSON lines against jansson: both take the same lines, and see the same values; and
- * the elements of a list in an object, which is the whole text.
+/* fuzz_jsonl.c: JSON lines compared with jansson: both accept the same lines and return the same
+ * values. Also compares the elements of a list in an object that is the whole input.
  *
- * The first byte chooses how small the reader's window is. Exceptions: jansson refuses numbers that
- * do not fit and NULs in keys, and takes a NUL for the end of the text; we refuse deep nesting.
+ * The first byte chooses how small the reader's window is. Exceptions: jansson rejects numbers that
+ * are out of range and NULs in keys, and ends the input at a NUL. Our reader rejects deep nesting.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -106,7 +106,8 @@ static void compare_line(const spsh__jsonl_line *line)
     json_decref(object);
 }
 
-/* Where the text is an object with a list "a", its elements are jansson's; else they only end. */
+/* If the input is an object with a list "a", the elements must equal those of jansson. Otherwise
+ * the reader only has to end. */
 static void compare_elements(const spsh__text_input *input, const spsh__text_memory *memory)
 {
     json_t *object =

@@ -28,7 +28,7 @@ static void read_speakers(const spsh__text_input *input)
         must(spsh__librispeech_readers_find(&readers, reader->id) == reader);
         must(reader->sex[0] != '\0' || memchr(reader->sex, '\0', sizeof(reader->sex)) != NULL);
     }
-    /* Reading the same file again, as it is in every archive, changes nothing. */
+    /* Reading the same file again, since every archive contains a copy, changes nothing. */
     must(spsh__librispeech_readers_add(input, &readers, NULL) == SPSH_OK);
     must(readers.count == count);
     spsh__librispeech_readers_free(&readers);

@@ -1,8 +1,8 @@
-/* fuzz_manifest.c: a manifest or dataset index with changes, its checksums made right or not; then
- * everything that a dataset answers without decoding.
+/* fuzz_manifest.c: a changed manifest or dataset index, with or without corrected checksums. Tests
+ * every query of a dataset that needs no decoding.
  *
- * The first byte chooses the file; the rest is a patch (tests/support/patch.h). A changed index is
- * named by a manifest that agrees with it, so that its content is looked at.
+ * The first byte chooses the file; the rest is a patch (tests/support/patch.h). A matching manifest
+ * names the changed index, so that the index is read.
  */
 #include "memory_dataset.h"
 #include "patch.h"

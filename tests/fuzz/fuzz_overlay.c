@@ -1,5 +1,5 @@
-/* fuzz_overlay.c: an overlay with changes, its checksums made right or not, listed by a manifest
- * that agrees with it; then every look-up in it, and the whole check that verify makes.
+/* fuzz_overlay.c: a changed overlay, with or without corrected checksums, listed by a matching
+ * manifest. Tests every lookup in the overlay, and the complete check of verify.
  *
  * The first byte chooses skips or transcripts; the rest is a patch (tests/support/patch.h).
  */

@@ -1,5 +1,5 @@
-/* fuzz_run_page.c: a run's metrics.jsonl of any bytes: it is read, and drawn as a page that is a
- * whole document of UTF-8 in which no text of the file became a script. */
+/* fuzz_run_page.c: metrics.jsonl of a run with arbitrary bytes. It is read and drawn as a page. The
+ * page must be a complete UTF-8 document in which no text of the file became a script. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,6 +1,6 @@
-/* fuzz_segment.c: a fingerprint segment with changes, its checksums made right or not; then it is
- * opened and read as a set of utterances reads it: rows, prints, keys, frames, chunks, all within
- * what the rows say.
+/* fuzz_segment.c: a changed fingerprint segment, with or without corrected checksums. It is opened
+ * and read like in a set of utterances: rows, prints, keys, frames, and chunks, all within the
+ * counts that the rows state.
  *
  * The first byte chooses one of two segments; the rest is a patch (tests/support/patch.h).
  */
@@ -22,7 +22,7 @@ static memory_file *segments[2];
 static memory_file good[2];
 static patch_base bases[2];
 
-/* Every row but the first with a print of 40 frames, 5 keys and 3 chunks. */
+/* Every row except the first has a print of 40 frames, 5 keys, and 3 chunks. */
 static void publish(const spsh_dataset *source, const spsh_shard_seal *seal)
 {
     spsh__print_frame frames[40];

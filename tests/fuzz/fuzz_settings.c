@@ -1,5 +1,5 @@
-/* fuzz_settings.c: settings in YAML. Every visit has a key, texts, and a line of the text, in the
- * order of the lines; a second reading makes the same visits. fuzz_train_settings.c tests their
+/* fuzz_settings.c: settings in YAML. Every visit has a key, strings, and a line number; line
+ * numbers never decrease. A second reading makes the same visits. fuzz_train_settings.c tests their
  * use. */
 #include <stdlib.h>
 #include <string.h>

@@ -1,8 +1,8 @@
-/* fuzz_table.c: tables, as text and as a corpus.
+/* fuzz_table.c: tables, as rows of fields and as a corpus.
  *
- * The first byte chooses how it is read, the rest is the table. Every dialect reads it through a
- * small window; then, if it has an audio column, it is scanned like a manifest that a user gave
- * (from a memory file: paths in it are looked at, never opened).
+ * The first byte selects the dialect and the options; the rest is the table. Every dialect reads
+ * the table through a small window. A table with an audio column is then scanned like a manifest of
+ * a user (from a memory file). The scan checks whether its paths exist, but opens none of them.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -64,7 +64,7 @@ static spsh_status take_item(void *user, const spsh_ingest_item *item, spsh_erro
     if (item->extras.size_bytes > 0) {
         json_t *extras = json_loadb((const char *)item->extras.data, item->extras.size_bytes,
                                     JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, NULL);
-        /* jansson takes no NUL in a key; ours may hold one. */
+        /* jansson accepts no NUL in a key; our keys may contain one. */
         must(json_is_object(extras) || memchr(item->extras.data, '\\', item->extras.size_bytes));
         json_decref(extras);
     }
@@ -125,7 +125,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     spsh__table_format format = {0};
     must(spsh__table_sniff(&input, choice & 4 ? "t.csv" : "t.tsv", SPSH__TABLE_QUOTING_DECIDE, NULL,
                            &format, NULL) == SPSH_OK);
-    /* Looking for files is slow, so three inputs in four go without. */
+    /* Checking whether files exist is slow, so three of four inputs skip it. */
     if (format.found && (choice & 0x30) == 0)
         scan_as_corpus(memory.data, memory.size_bytes, choice);
     spsh__table_columns_free(&format.columns);

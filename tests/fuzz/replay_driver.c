@@ -2,10 +2,10 @@
  *
  *     fuzz_shard FILE_OR_FOLDER...
  *
- * So every seed and every input that once failed is an ordinary test, with every compiler. The
- * input is copied into a block of its exact size: a sanitizer then sees an over-read of one byte.
- * Options of libFuzzer (a leading dash) are passed over, so that both programs take the same
- * command line.
+ * This makes an ordinary test of every seed and of every input that once failed, with every
+ * compiler. The input is copied into a block of its exact size: a sanitizer then sees an over-read
+ * of one byte. Options of libFuzzer (a leading dash) are ignored, so that both programs accept the
+ * same command line.
  */
 #include <dirent.h>
 #include <stdint.h>

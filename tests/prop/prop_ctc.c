@@ -39,7 +39,7 @@ static void make_case(uint64_t *random, double spread, small_case *c)
     }
 }
 
-/* Does the path, its blanks and repeats taken away, give the labels? */
+/* Return whether the path without its blanks and repeats equals the labels. */
 static bool path_says(const spsh__ctc_utterance *u, const uint32_t *path)
 {
     uint32_t found = 0;
@@ -108,7 +108,7 @@ static void test_it_is_the_sum_of_all_paths(void)
     CHECK(feasible > 500 && feasible < 1400);
 }
 
-/* ---- longer ones ---- */
+/* ---- longer utterances ---- */
 
 typedef struct long_case {
     spsh__ctc_utterance u;
@@ -215,8 +215,8 @@ static double in_logarithms(const spsh__ctc_utterance *u, const double *logits, 
     return -p;
 }
 
-/* All builds on one case against what doubles and logarithms say; floats have the same bits at any
- * width. */
+/* Compare all builds on one case with the result in doubles and logarithms. Floats have the same
+ * bits at any vector width. */
 static void check_long(const long_case *c, double loss, const double *want, double *got)
 {
     const uint32_t symbols = c->u.symbols;
@@ -244,7 +244,7 @@ static void check_long(const long_case *c, double loss, const double *want, doub
     free(narrow);
 }
 
-/* spread 60: networks that are certain, mostly of wrong symbols. */
+/* spread 60: like confident networks that are mostly wrong. */
 static void test_it_is_the_recursion_in_logarithms(void)
 {
     static const struct {

@@ -129,8 +129,8 @@ static int better_first(const void *a, const void *b)
     return (left < right) - (left > right);
 }
 
-/* A child that is in no list is one candidate a frame, from its one parent; one that is in the list
- * gets its parent's paths as well. */
+/* A child that is not in the list is one candidate per frame, from its only parent. A child that is
+ * in the list also receives its parent's paths. */
 static void grow(const table *t, const float *row, const prefix *p, prefix *list, uint32_t *count)
 {
     uint32_t labels[FRAMES_MAX + 1];

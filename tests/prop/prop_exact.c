@@ -1,5 +1,5 @@
-/* prop_exact.c: recordings cut anywhere, among others that are alike but not equal: every match is
- * equal samples and cannot be made longer, every long overlap is found, at its offset.
+/* prop_exact.c: recordings cut anywhere, among others that are similar but not equal. Every match
+ * has equal samples and cannot be extended. Every long overlap is found, at its offset.
  */
 #include "copy_dataset.h"
 #include "exact_kit.h"
@@ -8,7 +8,7 @@ enum {
     SOURCES = 12,
     PIECES = 60,
     SOURCE_SECONDS = 30,
-    OVERLAP_SURE_MS = 2500, /* holds chunks and speech, whatever the cuts */
+    OVERLAP_SURE_MS = 2500, /* contains chunks and speech for any cut */
 };
 
 typedef struct source {

@@ -100,7 +100,7 @@ static void check_one(const spsh_feature_options *features, const spsh_feature_i
     spsh_error err = SPSH_ERROR_INIT;
     spsh_featgen *featgen = NULL;
     if (spsh_featgen_open(features, NULL, &featgen, &err) != SPSH_OK) {
-        CHECK_STR(err.message, ""); /* all that is drawn is in range */
+        CHECK_STR(err.message, ""); /* all drawn options are valid */
         return;
     }
     const uint64_t frames = spsh_featgen_frame_count(featgen, input->sample_count);

@@ -14,7 +14,7 @@ static char directory[512];
 typedef struct world {
     spsh__join_mode mode;
     spsh__print_key keys[PRINTS][KEYS_MAX];
-    spsh__dense_key dense[PRINTS][KEYS_MAX]; /* prints from PRINTS / 2 on, in an audit */
+    spsh__dense_key dense[PRINTS][KEYS_MAX]; /* of prints from PRINTS / 2 on, in an audit */
     size_t counts[PRINTS];
 } world;
 
@@ -110,9 +110,9 @@ static void run_join(const world *all, uint64_t order, uint32_t threads, result 
     spsh__key_join_free(join);
 }
 
-/* ---- what it should be, written down plainly ---- */
+/* ---- the expected result, computed directly ---- */
 
-/* Every bit pattern that a key stands for. */
+/* Enumerate every bit pattern that a key represents. */
 static size_t patterns(const uint8_t *weak, size_t count, uint64_t bits, bool is_all, uint64_t *dst)
 {
     size_t made = 0;
@@ -183,7 +183,8 @@ static bool has_offset(const result *found, size_t a, size_t b, int64_t offset, 
     return false;
 }
 
-/* Every candidate has the votes that it says; every offset with votes enough is a candidate's. */
+/* Every candidate has the votes that it states. Every offset with enough votes belongs to a
+ * candidate. */
 static void check_pair(const world *all, const result *found, size_t a, size_t b)
 {
     const size_t few = all->mode == SPSH__JOIN_MILD ? 16 : 8;
@@ -313,7 +314,8 @@ static void test_on_disk(void)
     spsh__key_join_free(join);
 }
 
-/* A clip many times: each print is a candidate with others, and the work stays in proportion. */
+/* One clip occurs many times: each print is a candidate with some others, and the work stays
+ * proportional to the number of prints. */
 static void test_crowd(void)
 {
     enum { CROWD_MAX = 20000 };
@@ -379,7 +381,7 @@ static void test_tone(void)
     CHECK(count >= 8 && count <= 16);
     spsh__key_join_free(join);
 
-    /* Longer, it is crowded. */
+    /* A longer tone is a crowd. */
     join = open_join(SPSH__JOIN_DEEP, NULL, 1);
     for (uint64_t print = 0; print < 2; print++)
         REQUIRE(spsh__key_join_add(join, print, keys, LONG, &err) == SPSH_OK);
@@ -472,7 +474,8 @@ static void test_candidates_from_elsewhere(void)
     spsh__key_join_free(join);
 }
 
-/* Stated before anything starts, and true: keys of random weak places, enough to go to disk. */
+/* The disk space that is stated before the join starts is sufficient. Keys have random weak bits,
+ * and there are enough of them to be spilled. */
 static void test_space(void)
 {
     const uint64_t utterances = 3 * many;
@@ -485,7 +488,7 @@ static void test_space(void)
     for (uint64_t print = 0; print < utterances; print++) {
         for (size_t i = 0; i < EACH; i++) {
             keys[i] = (spsh__print_key){.bits = test_random(&state) >> 16, .frame = i * 17};
-            /* 0.64 of the three among the upper ten: as measured */
+            /* 0.64 of the three weak bits are among the upper ten, as measured */
             choose_weak(keys[i].weak, SPSH__KEY_WEAK_MAX, 0, &state);
         }
         REQUIRE(spsh__key_join_add(join, print, keys, EACH, &err) == SPSH_OK);

@@ -34,7 +34,7 @@ static void test_permutations_are_bijections(void)
     free(seen);
 }
 
-/* Neighbours land far from each other: their mean distance is that of chance, a third. */
+/* Adjacent inputs move far apart: their mean distance is that of random positions, a third. */
 static void test_neighbours_spread(void)
 {
     uint64_t random = seed + 1;
@@ -57,7 +57,8 @@ static void test_neighbours_spread(void)
 
 /* ---- quota ---- */
 
-/* After every utterance each domain is within one (the longest there is) of its share. */
+/* After every utterance each domain is within one utterance (of the maximum length) of its share.
+ */
 static void check_quota(uint32_t count, const uint64_t *weights, uint64_t length_max,
                         uint64_t items, uint64_t random)
 {
@@ -117,7 +118,7 @@ static void test_shares_within_one_utterance(void)
 
 enum { RANKS_MAX = 8, BATCHES_MAX = 2000 };
 
-/* The epoch's batches, as one rank of one sees them. */
+/* Batches of the epoch in a world of one rank. */
 typedef struct sequence {
     uint64_t hashes[BATCHES_MAX];
     spsh_position places[BATCHES_MAX + 1]; /* before each batch, and after the last */
@@ -233,7 +234,7 @@ static void test_any_world_size_serves_the_rest(void)
     plan_kit_close(&kit);
 }
 
-/* Serve an epoch to one rank; total: its number of batches. */
+/* Serve an epoch to one rank. total: number of batches of the epoch. */
 static uint64_t check_steps_of_rank(const spsh_plan *plan, uint32_t rank, uint32_t world_size,
                                     uint32_t step_batches, uint64_t total)
 {
@@ -298,7 +299,7 @@ static void check_places(const plan_kit *kit, const spsh_plan_options *opt, uint
     record_sequence(plan, epoch, &want);
     REQUIRE(want.count > 0);
     for (uint32_t i = 0; i < 12; i++) {
-        /* A plan that has been nowhere yet: states come from skimming. */
+        /* Use a new plan, which computes the states of positions by skimming. */
         spsh_plan *fresh = plan_kit_plan(kit, opt);
         spsh_sampler *sampler = plan_kit_sampler(fresh, 0, 1);
         for (uint32_t j = 0; j < 4; j++) {
@@ -355,7 +356,7 @@ static void test_seeking_is_coming_to(void)
     }
 }
 
-/* Realised shares of an epoch, in every unit and for several alphas. */
+/* Achieved shares of an epoch, in every unit and for several alphas. */
 static void test_shares_of_plans(void)
 {
     plan_kit kit = {.dataset = NULL};

@@ -140,7 +140,7 @@ static void test_write_read_identity(void)
     spsh__builder_free(&text);
 }
 
-/* The reference: one byte at a time over a text that is all there. A row is "[a][b]\n" or "!\n". */
+/* The reference: one byte at a time over a complete string. A row is "[a][b]\n" or "!\n". */
 typedef struct reference {
     const uint8_t *text;
     size_t size, at;

@@ -35,7 +35,7 @@ static size_t full_distance(spsh__points a, spsh__points b)
     return table[a.count][b.count];
 }
 
-/* Some of a with a few changes, so that small distances are common. */
+/* Copy a part of a with a few changes, so that small distances are common. */
 static size_t change(uint64_t *random, const uint32_t *a, size_t count, uint32_t letters,
                      uint32_t *b)
 {
@@ -89,7 +89,7 @@ static double two_texts(uint64_t *random, size_t shared, size_t own, uint32_t *a
     return common / (2 * ((double)(shared + own) - 4) - common);
 }
 
-/* Share of equal numbers. */
+/* Fraction of equal MinHash values. */
 static double alike(const spsh__minhash *a, const spsh__minhash *b)
 {
     unsigned equal = 0;
@@ -119,7 +119,7 @@ static void test_minhash_estimates_jaccard(void)
 
 enum { TEXTS = 600, TEXT_BYTES = 800 };
 
-/* count words of a small vocabulary. */
+/* Draw `count` words from a small vocabulary. */
 static void make_words(uint64_t *random, unsigned count, char *text)
 {
     char *at = text;
@@ -131,7 +131,7 @@ static void make_words(uint64_t *random, unsigned count, char *text)
     *at = '\0';
 }
 
-/* A letter in `rate` becomes another. */
+/* Change about one of `rate` characters. */
 static void spoil(uint64_t *random, unsigned rate, char *text)
 {
     for (; *text != '\0'; text++) {
@@ -210,7 +210,7 @@ static void test_near_texts_against_all_pairs(void)
     spsh__text_near_free(near);
 }
 
-/* Each run of words of a text, searched for in the other with blanks around both. */
+/* Search for each run of words of a text in the other text, with blanks around both. */
 static double share_by_search(const char *text, const char *in)
 {
     const char *starts[TEXT_BYTES];
@@ -438,7 +438,8 @@ static void test_one_sentence_is_one_text(void)
     spsh__text_index_free(index);
 }
 
-/* A form letter: more than a thousand near texts. Fewer are compared, and this is reported. */
+/* A template yields more than a thousand near texts. Only some of them are compared, and this is
+ * reported. */
 static void test_crowds_are_told(void)
 {
     char text[100];
@@ -461,7 +462,7 @@ static void test_crowds_are_told(void)
     spsh__text_index_free(index);
 }
 
-/* The test side does not fit: said, with how much it takes. */
+/* The test side exceeds the memory limit: the error states the required size. */
 static void test_memory_is_kept(void)
 {
     char text[100];
