@@ -21,7 +21,7 @@ WORDS = ("amber basin cedar delta ember fjord grove haven inlet jetty kelp lagoo
 
 
 def sentence(number):
-    """Another one for each number: no two are alike."""
+    """A different sentence for each number."""
     return " ".join(WORDS[(number * 7 + k * k * (number % 5 + 1) + k) % len(WORDS)] + str(number) for k in range(6))
 
 
@@ -43,7 +43,7 @@ TEST = {
     "306_406_000000": (["24:0:3"], "the quick brown fox jumped over the lazy dog", (0, 3), 16000),
     "102_407_000000": (["25:0:3"], None, (0, 3), 16000),                       # speaker 102
     "308_202_000000": (["26:0:3"], None, (200, 203), 16000),                   # book 202, elsewhere in it
-    "309_202_000000": (["27:0:3"], None, (102, 105), 16000),                   # and where train is
+    "309_202_000000": (["27:0:3"], None, (102, 105), 16000),                   # book 202, at a time in train
     "310_410_000000": (["28:0:3"], None, (0, 3), 16000),                       # clean
     "311_411_000000": (["29:0:3"], None, (0, 3), 16000),                       # clean
 }
@@ -127,7 +127,7 @@ def test_kinds(work):
     check(abs(leaks["recording"]["percent_low"] - 8.893865) < 1e-3, f"low end: {leaks['recording']}")
     check(abs(leaks["recording"]["percent_high"] - 53.231) < 1e-2, f"high end: {leaks['recording']}")
     check(abs(leaks["recording"]["minutes"] - 7.5 / 60) < 1e-5, f"minutes: {leaks['recording']}")
-    # Which train split: the MP3 is of web, all else of speech.
+    # The train split of each match: the MP3 is in web, all others in speech.
     cells = {cell["train"]: cell["leaks"] for cell in summary["cells"]}
     equal(cells[0]["recording"]["utterances"], 1, "cell speech")
     equal(cells[1]["recording"]["utterances"], 2, "cell web")
@@ -298,7 +298,7 @@ def test_damage(work):
                          ("shards", "'speechshard verify broken.spsh' lists the damage")):
         path = next((work / "broken.spsh" / folder).iterdir())
         content = bytearray(path.read_bytes())
-        content[-5 * 4096] ^= 0x55  # the end of the data: in another page of 64 KiB than what opening reads
+        content[-5 * 4096] ^= 0x55  # the end of the data: in a page of 64 KiB that opening does not read
         path.write_bytes(content)
         done = audit(work, "damaged", **sides)
         equal(done.returncode, 1, f"damaged {folder}: {done.stderr}")
@@ -318,7 +318,7 @@ def test_damage(work):
 
 
 def test_stopped_runs_go_on(work):
-    """Kill it anywhere and run it again: the report is the same, and no other files remain."""
+    """Kill the audit at any point and repeat it: the report is the same, and no other files remain."""
     want = files_of(work / "audit")
     words = [COMMAND, "audit", "--train", "speech.spsh:train", "--train", "web.spsh", "--test", "speech.spsh:test",
              "-o", "killed", "--quiet"]

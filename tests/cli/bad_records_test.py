@@ -1,6 +1,6 @@
 """bad_records_test.py COMMAND MAKE_SPEECH: each cell of the table in docs/BAD_RECORDS.md that the command can show.
 
-The Loader's column is tests/python/test_faults.py's, and that of FLAC whose samples wrap unit_flac_frames's.
+tests/python/test_faults.py tests the Loader's column. unit_flac_frames tests FLAC whose samples wrap.
 """
 import json
 import pathlib
@@ -33,7 +33,7 @@ def pack(work, name):
 
 
 def make(work):
-    """A dataset of good clips, and with one odd clip more a dataset for each kind of badness."""
+    """A dataset of good clips and, for each kind of defect, a dataset with one more clip that has it."""
     plain = work / "plain"
     plain.mkdir()
     for n in range(CLIPS):

@@ -1,5 +1,5 @@
 #!/bin/sh
-# bench_test.sh: `bench` measures each part and says what bounds the loader; figures are not judged.
+# bench_test.sh: `bench` measures each part and reports what limits the loader. The test does not judge the figures.
 . "$SPEECHSHARD_SOURCE_DIR/tests/cli/cli_kit.sh"
 command -v jq >/dev/null || exit 77
 d=$work/d.spsh
@@ -62,7 +62,7 @@ run bench --json "$d" "$c" --seconds 0.2 --rate 16000
 want_status 0
 want_json '.utterances == 81'
 
-# To a device: the twin, which has no GPU.
+# To a device: the host emulation, which needs no GPU.
 export SPEECHSHARD_CUDA_PLUGIN="$SPEECHSHARD_BUILD_DIR/tests/libtwin_plugin.so"
 "$command" pack "$work/corpus" -o "$work/pcm.spsh" --codec pcm --quiet >/dev/null 2>&1 || exit 1
 run bench "$work/pcm.spsh" --seconds 0.2 --rate 16000 --device 0

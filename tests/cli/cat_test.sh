@@ -36,7 +36,7 @@ run cat "$d" no-such-id
 want_status 1
 want_empty
 want_err "has no utterance 'no-such-id'"
-# An id without its first folders, or with a slip: the nearest one is named.
+# An id without its first folders, or with a typo: the message names the nearest id.
 run cat "$d" hello-world
 want_status 1
 want_err "d.spsh has no utterance 'hello-world'; did you mean 'en/hello-world'?"

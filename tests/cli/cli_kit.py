@@ -61,7 +61,7 @@ def run(*words, cwd=None):
 
 
 def speech(path, *pieces, rate=16000):
-    """Pieces SEED:START:SECONDS of made voices, in the format of the extension."""
+    """Write pieces SEED:START:SECONDS of synthetic voices, in the format of the extension."""
     path.parent.mkdir(parents=True, exist_ok=True)
     subprocess.run([sys.argv[2], path, str(rate), *pieces], check=True)
 

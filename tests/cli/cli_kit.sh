@@ -1,4 +1,4 @@
-# cli_kit.sh: what the tests of the command share. Sourced; needs SPEECHSHARD_COMMAND and SPEECHSHARD_BUILD_DIR.
+# cli_kit.sh: helpers that the tests of the command share. Sourced; needs SPEECHSHARD_COMMAND and SPEECHSHARD_BUILD_DIR.
 #
 #     run ls "$work/d.spsh"         output in $work/out and $work/err, exit status in $status
 #     want_status 0                 and so on; a failed check is reported and counted
@@ -28,7 +28,7 @@ run() {
     LC_ALL=$locale "$command" "$@" >"$work/out" 2>"$work/err" </dev/null || status=$?
 }
 
-# As on a terminal of 60 columns: both streams come in $work/out, with CR LF at line ends.
+# Run on a terminal of 60 columns: both streams go to $work/out, with CR LF at line ends.
 run_on_terminal() {
     last="(terminal) speechshard $*"
     quoted=

@@ -47,7 +47,7 @@ ONE = {
 TWO = {
     "again.opus": ["1:0:4"],
     "unlike.mp3": ["72:0:4"],
-    "short-mp3.mp3": ["71:0:0.3"],  # too short for anything but equal samples
+    "short-mp3.mp3": ["71:0:0.3"],  # too short for any match except equal samples
     "half-1.wav": ["80:0:4"],
     "half-2.wav": ["80:4:4"],
     "both.flac": ["80:0:8"],
@@ -147,8 +147,8 @@ def test_options(plan):
     equal(two.decisions("again", "plain"), ["keep", "drop"], "a preferred dataset")
     equal(two.members["again"]["reason"], "of a preferred dataset", "and why")
     test, _ = dedupe("test.jsonl", "--drop-from", "train,dev")
-    # Nothing is dropped from `two`, which has no splits, either: one of the two that stay is the
-    # one to keep.
+    # Nothing is dropped from `two`, which has no splits, either. One of the two remaining copies is
+    # marked `keep`.
     equal(sorted(test.decisions("plain-mp3", "again")), ["keep", "protected"], "test is never touched")
     equal(test.decisions("plain", "plain-wav"), ["drop", "drop"], "train is")
     long, _ = dedupe("long.jsonl", "--contained", "keep-long")

@@ -1,4 +1,4 @@
-"""explain_test.py COMMAND MAKE_SPEECH: pairs of each class, and what `explain` says of them."""
+"""explain_test.py COMMAND MAKE_SPEECH: pairs of each class, and the answer of `explain`."""
 import json
 import pathlib
 import shutil
@@ -15,7 +15,7 @@ CLIPS = {
     "lossless.flac": (["1:0:6"], 16000, "the whole story"),
     "lossy.mp3": (["1:0:6"], 16000, "The whole story!"),
     "part.flac": (["1:2:3"], 16000, "story"),
-    "odd.flac": (["1:2.0003126:3"], 16000, ""),  # begins with sample 32,005: between two of 8 kHz
+    "odd.flac": (["1:2.0003126:3"], 16000, ""),  # begins with sample 32,005: between two samples at 8 kHz
     "shared.flac": (["2:0:4", "1:1:2"], 16000, "another, with a piece of it"),
     "faster.flac": (["1:0:6"], 17600, ""),
     "other.flac": (["3:0:6"], 16000, "<b>other</b> \u202e words"),

@@ -26,7 +26,7 @@ def good(*words):
 
 
 def refused(status, words, *texts):
-    """It must exit with that status and a reason, and must not crash."""
+    """The command must exit with that status and a reason, and must not crash."""
     result = run(*words)
     equal(result.returncode, status, f"{words}: {result.stderr}")
     for part in texts:

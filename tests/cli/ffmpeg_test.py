@@ -15,7 +15,7 @@ import tempfile
 from cli_kit import COMMAND, check, environment, equal, run_tests
 
 RATE = 44100
-SAMPLES = 61703  # no multiple of any codec's frame
+SAMPLES = 61703  # not a multiple of any codec's frame size
 LOSSLESS = {  # name -> (options of ffmpeg, codec under keep, bits)
     "alac.m4a": (["-c:a", "alac"], "flac", 16),
     "alac24.m4a": (["-c:a", "alac", "-sample_fmt", "s32p"], "flac", 24),
@@ -203,7 +203,7 @@ def test_without(work, plugin):
 
 
 def test_cuts(work, plugin):
-    """A file that is cut anywhere is rejected: nothing is silently short."""
+    """A file that is cut anywhere is rejected: no recording is silently truncated."""
     (work / "cut").mkdir()
     whole = {path.name: path.read_bytes() for path in (work / "made").iterdir()}
     for name, content in whole.items():

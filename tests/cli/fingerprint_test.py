@@ -1,4 +1,4 @@
-"""fingerprint_test.py COMMAND MAKE_CLIP: segments have the same bytes however they are made, for all kinds of audio.
+"""fingerprint_test.py COMMAND MAKE_CLIP: segments have the same bytes for every way to make them, for all kinds of audio.
 
 Threads, parts in any order, killed runs, and damaged segments must produce the files of one plain run.
 """
@@ -97,7 +97,7 @@ def test_damage(dataset, want):
         check(f"fingerprints/{path.name}" in result.stdout, f"damage {n}: verify names it: {result.stdout}")
         equal(fingerprint(dataset)["made"], 1, f"damage {n}: made again")
         equal(segments(dataset), want, f"damage {n}")
-    path = dataset / "fingerprints" / names[0]  # another shard's, whole and sound
+    path = dataset / "fingerprints" / names[0]  # an intact segment of another shard
     path.write_bytes((dataset / "fingerprints" / names[1]).read_bytes())
     equal(fingerprint(dataset)["made"], 1, "another shard's: made again")
     equal(segments(dataset), want, "another shard's")

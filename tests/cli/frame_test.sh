@@ -13,7 +13,7 @@ want_quiet
 for subcommand in pack info ls cat verify repair export overlay; do
     grep -q "^  $subcommand " "$work/out" || fail "--help does not list $subcommand"
 done
-# shellcheck disable=SC2013 # words are meant
+# shellcheck disable=SC2013 # split into words on purpose
 for subcommand in $(awk '/^$/ { on = 0 } on { print $1 } /^Commands:/ { on = 1 }' "$work/out"); do
     run "$subcommand" --help
     want_status 0

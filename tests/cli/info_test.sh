@@ -65,7 +65,7 @@ want_status 0
 want_out '"devices": []'
 want_out '"libraries": []'
 want_out 'nothing.so: the CUDA plug-in was not found"'
-# A path that is no dataset is described.
+# A path that is not a dataset is described.
 printf 'RIFF    WAVEfmt ' >"$work/speech.wav"
 printf 'path\ttext\n' >"$work/table.tsv"
 mkdir "$work/folder" "$work/run"

@@ -42,7 +42,7 @@ def make_corpus(work):
 
 
 def interrupt(number, words, begun):
-    """Sends the signal once begun() is true. Exit status and messages."""
+    """Send the signal once begun() is true. Returns exit status and messages."""
     process = subprocess.Popen([COMMAND, *map(str, words)], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
                                stderr=subprocess.PIPE, encoding="utf-8", env=environment)
     while not begun() and process.poll() is None:
@@ -52,7 +52,7 @@ def interrupt(number, words, begun):
 
 
 def test_interrupted(work):
-    """Commands that tidy up first, and continue when they are repeated."""
+    """Commands that clean up before they end, and continue when they are repeated."""
     commands = [
         (("fingerprint", work / "d.spsh", "-j", "1"), work / "d.spsh" / "fingerprints"),
         (("featgen", work / "d.spsh", "-o", work / "f.spsh", "-j", "1"), work / "f.spsh"),
@@ -82,7 +82,7 @@ def test_shell_loop(work):
                           start_new_session=True) as shell:
         while not (work / "loop.spsh" / ".pack").exists() and shell.poll() is None:
             pass
-        while shell.poll() is None:  # pack may not wait yet
+        while shell.poll() is None:  # pack may not be ready for the signal yet
             os.killpg(shell.pid, signal.SIGINT)
             select.select([], [], [], 0.02)
         equal((shell.returncode, shell.stdout.read()), (-signal.SIGINT, "round\n"), "a loop")
@@ -138,7 +138,7 @@ def test_full_disk(work):
 
 
 def test_stack(work):
-    """Main thread and workers; the hard limit is as small."""
+    """Test the main thread and workers with an equally small hard limit."""
     size = 64 << 10
     for words in (("pack", work / "clips", "-o", work / "s.spsh", "--codec", "flac", "-j", "2"),
                   ("verify", work / "s.spsh", "--decode", "-j", "2"),

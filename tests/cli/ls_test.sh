@@ -54,7 +54,7 @@ for member in '"id":"en/hello-world"' '"domain":"en"' '"split":"train"' '"speake
 done
 hash=$(printf '%s\n' "$line" | sed -n 's/.*"pcm_hash":"\([0-9a-f]\{32\}\)".*/\1/p')
 [ -n "$hash" ] || fail "no pcm_hash"
-line=$(sed -n 7p "$work/out") # the copy: its own words, the other's audio
+line=$(sed -n 7p "$work/out") # the copy: its own transcript, the audio of the original
 for member in '"id":"copy-of-hello"' '"text":"Bonjour"' '"duplicate_of":"en/hello-world"' \
     "\"pcm_hash\":\"$hash\"" '"recording":"en/hello-world"' '"speaker":null' '"extras":{}'; do
     case $line in *"$member"*) ;; *) fail "no $member in $line" ;; esac
@@ -69,7 +69,7 @@ want_out '"channels":2,"codec":"wav"'
 want_out '"codec":"flac"'
 want_out '"codec":"pcm"'
 
-# A reader that goes away ends it quietly.
+# A reader that closes the pipe ends the command without a message.
 (
     "$command" ls "$d" 2>"$work/err"
     echo $? >"$work/status"

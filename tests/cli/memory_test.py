@@ -18,7 +18,7 @@ from cli_kit import COMMAND, check, finish, speech
 MAKE_PRINTS = sys.argv[3]
 MIB = 1 << 20
 CEILING_BYTES = 64 * MIB  # the minimum that the commands accept
-# Stacks of 8 MiB, what decodes and compares, matches and texts.
+# Stacks of 8 MiB, decoders and comparisons, matches, and texts.
 BESIDE_BYTES = 32 * MIB
 UTTERANCES = 8192
 KEYS = 320  # per utterance: 2.6 million, 75 MB when they are joined

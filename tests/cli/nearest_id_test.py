@@ -1,6 +1,6 @@
-"""nearest_id_test.py COMMAND: in a dataset of more ids than are read one by one, an id without its first folders is found.
+"""nearest_id_test.py COMMAND: an id without its first folders is found in a dataset with too many ids to read one by one.
 
-The ids are segments of one recording, and those of the folder that is asked for come last.
+The ids are segments of one recording, and the ids of the requested folder come last.
 """
 import pathlib
 import struct

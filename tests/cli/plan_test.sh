@@ -1,5 +1,5 @@
 #!/bin/sh
-# plan_test.sh: what `plan` says of the dataset of make_dataset.c and of a packed corpus: numbers that add up,
+# plan_test.sh: output of `plan` for the dataset of make_dataset.c and for a packed corpus: consistent numbers,
 # settings compared, wrong options.
 . "$SPEECHSHARD_SOURCE_DIR/tests/cli/cli_kit.sh"
 command -v jq >/dev/null || exit 77
@@ -133,7 +133,7 @@ want_json '[.domains[] | select(.name == "talks") | .share - 0.75 | fabs < 1e-9]
 want_json '.left_out.filtered == 4'
 run plan --json "$d" --weight talks=3 --weight en=1 --weight talks=1
 want_json '[.domains[] | .share - 0.5 | fabs < 1e-9] == [true, true]'
-# In utterances, shares are whole ones of the epoch's 11.
+# In utterances, shares are whole numbers of the 11 utterances of the epoch.
 run plan --json "$d" --alpha 0 --unit utterances
 want_json '[.domains[].items] | add == 11 and min >= 2 and max == 3'
 want_json '[.domains[] | .share - .share_realised | fabs < 1e-9] | all'
@@ -147,7 +147,7 @@ want_status 1
 want_empty
 want_err "11"
 
-# Several datasets: the same domain of both is two.
+# Several datasets: a domain that occurs in both counts as two domains.
 run plan --json "$d" "$c"
 want_status 0
 want_json ".utterances == $utterances + 11 and ([.domains[].dataset] | unique | length) == 2"
@@ -171,7 +171,7 @@ run plan --json "$c" --max-seconds 6 --compare '--max-seconds 3'
 want_status 0
 want_json '.settings | length == 2 and .[0].options == "" and .[1].options == "--max-seconds 3"'
 want_json ".settings[0].batches == $(jq .batches "$work/alone")"
-# Options that are only right with those of --compare: the baseline has no row.
+# Options that are valid only together with the options of --compare: the baseline has no row.
 run plan "$c" --max-seconds 0.5 --compare '--long drop --max-seconds 3'
 want_status 0
 want_lines 2

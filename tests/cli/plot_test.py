@@ -1,4 +1,4 @@
-"""plot_test.py COMMAND: pictures of utterances, read by Python: XML, and what the pixels of the features show."""
+"""plot_test.py COMMAND: pictures of utterances, read by Python: the XML, and the pixels of the features."""
 import base64
 import math
 import pathlib

@@ -220,7 +220,7 @@ def check_published(work):
 
 
 def check_common_voice(work):
-    """Clips of all tables count, asked for or not, missing ones and deltas do not."""
+    """Clips of all tables count, also of tables that were not requested. Missing clips and deltas do not count."""
     corpus = work / "common_voice"
     header = "client_id\tpath\tsentence\n"
     trees = {"cv-corpus-25.0-2026-03-09/fr": {"train": (0, 1), "validated": (0, 1, 2), "other": (3, 4, 9)},

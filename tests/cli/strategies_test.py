@@ -132,7 +132,7 @@ def result(wer):
 
 
 def test_seeds_are_compared_with_their_own(_work, _recordings):
-    """A WER is compared with one device's of the same seed, whichever of them are there."""
+    """A WER is compared with the WER of one device with the same seed, for the seeds that exist."""
     one = compare_py.Comparison.__new__(compare_py.Comparison)
     one.o, one.target = argparse.Namespace(seeds=3), None
     one.baseline = [result(0.1), {"command": "", "failed": "no time was left"}, result(0.3)]

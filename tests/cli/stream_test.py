@@ -1,4 +1,4 @@
-"""stream_test.py COMMAND MAKE_CLIP: what docs/STREAM.md promises a producer, sample by sample."""
+"""stream_test.py COMMAND MAKE_CLIP: test the promises of docs/STREAM.md to a producer, sample by sample."""
 
 import io
 import json
@@ -142,7 +142,7 @@ check_cut("after a member", zeros[:boundaries[1]])
 check_cut("in a member", zeros[:boundaries[2] - 512])
 check_cut("in the end", zeros[:boundaries[3] + 512])
 
-# A producer that has stopped does not keep pack from ending when it is asked to.
+# A signal ends pack even if the producer has stopped writing.
 words = [command, "pack", "-", "-o", folder / "stopped.spsh", "--quiet"]
 waiting = subprocess.Popen(words, stdin=subprocess.PIPE, stderr=subprocess.PIPE)
 waiting.stdin.write(data[:2048])
@@ -150,7 +150,7 @@ waiting.stdin.flush()
 while not (folder / "stopped.spsh" / ".pack").exists():
     check("pack", waiting.poll(), None)
     time.sleep(0.01)
-while waiting.poll() is None:  # it may have been asked before it began to wait
+while waiting.poll() is None:  # the signal may have arrived before pack began to wait
     waiting.send_signal(signal.SIGTERM)
     time.sleep(0.05)
 check("exit status", waiting.wait(), -signal.SIGTERM)

@@ -1,7 +1,7 @@
 """train_device_test.py COMMAND MAKE_SPEECH PLUGIN: training on a GPU, as users see it.
 
 Uses two copies of the command: one without the CUDA plug-in, which reports why there is no GPU, and one next to
-PLUGIN, the host emulation of the plug-in, where the command looks for the real one.
+PLUGIN, the host emulation of the plug-in, at the path where the command looks for the real plug-in.
 """
 import json
 import os

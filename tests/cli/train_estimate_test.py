@@ -1,4 +1,4 @@
-"""train_estimate_test.py COMMAND: `train --estimate` says what the run then does, and fails where it would not begin."""
+"""train_estimate_test.py COMMAND: `train --estimate` predicts the run, and fails if the run could not start."""
 import json
 import math
 import os

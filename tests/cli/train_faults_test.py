@@ -1,6 +1,6 @@
-"""train_faults_test.py COMMAND MAKE_SPEECH: what `train --slow, --link, --freeze, --kill` do to runs of two processes.
+"""train_faults_test.py COMMAND MAKE_SPEECH: effects of `train --slow, --link, --freeze, --kill` on runs of two processes.
 
-Nothing here asks a machine to be in time: what takes long is measured from below.
+The test does not depend on the speed of the machine: it checks only lower bounds of times.
 """
 import json
 import os

@@ -40,7 +40,7 @@ def told(work, name):
 
 
 def weights(work, name):
-    """A hash of the newest checkpoint's weights, moments and statistics."""
+    """A hash of the weights, moments, and statistics in the newest checkpoint."""
     return subprocess.run([TRAIN_RANK, work, "hash", name], stdout=subprocess.PIPE, check=True, encoding="utf-8").stdout
 
 

@@ -49,7 +49,7 @@ def lines_of(path):
 
 
 def failed(done, status, *words):
-    """Refused with this status, one line on standard error that has these words, and nothing on standard output."""
+    """The command fails with this status, one line with these words on standard error, and no standard output."""
     equal(done.returncode, status, f"status: {done.stderr}")
     equal(done.stdout, "", "standard output of what is refused")
     for word in words:
@@ -128,7 +128,7 @@ def test_refused(work):
 
 
 def test_unknown_split(work):
-    """A split that the data do not have is a wrong argument, in every command that takes one."""
+    """A split that the data lack is a wrong argument, in every command that takes a split."""
     for words in (["pack", "corpus.tsv", "-o", "wrong.spsh", "--split", "tset"],
                   ["ls", "speech.spsh", "--split", "tset"],
                   ["export", "speech.spsh", "--to", "wav", "-o", "wrong", "--split", "tset"],
@@ -150,7 +150,7 @@ def test_unknown_split(work):
 
 
 def test_no_run(work):
-    """What is no run is described."""
+    """A path that is not a run is described."""
     for name, said in (("no", "no: no such run or checkpoint; a run is the folder that train -o writes"),
                        ("corpus.tsv", "corpus.tsv: neither a checkpoint nor the folder of a run"),
                        ("clips", "clips: not the folder of a run, or the run has no checkpoint yet"),
@@ -207,7 +207,7 @@ def test_stopped(work):
 
 
 def test_terminal(work):
-    """On a terminal there is a line that moves: epoch, loss, rate, speed, waiting, time left."""
+    """On a terminal a status line is updated: epoch, loss, rate, speed, waiting, time left."""
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 200, 0, 0))
     process = subprocess.Popen([COMMAND, "train", "tiny.yaml", "-o", "shown", *TINY, "train.epochs=40", "data.dev=[]",
@@ -285,7 +285,7 @@ def test_event_files(work):
             event = dict(fields(body))
             if number == 0:
                 equal(event[3], b"brain.Event:2", "the first record")
-            if number == 1:  # readers forget what earlier files have from this step on
+            if number == 1:  # readers drop the values of earlier files from this step on
                 equal((event.get(2, 0), 7 in event), (0 if path == files[0] else starts[files.index(path)] + 1, True),
                       "where a file begins")
             for _, value in fields(event.get(5, b"")):
@@ -391,7 +391,7 @@ def test_transcribe_files(work):
 
 
 def test_transcribe_long(work):
-    """More than a minute is heard in parts, cut where it is quietest between 30 and 60 s: in one line all the same."""
+    """Recordings over a minute are transcribed in parts, cut at the quietest point between 30 and 60 s, as one line."""
     with wave.open(str(work / "clips/3.wav")) as source:
         frames, rate = source.readframes(source.getnframes()), source.getframerate()
     loud = frames * (40 * rate * 2 // len(frames) + 1)
@@ -413,7 +413,7 @@ def test_transcribe_long(work):
 
 
 def test_transcribe_damage(work):
-    """One utterance is damaged: the others are heard."""
+    """One utterance is damaged: the others are transcribed."""
     shutil.copytree(work / "speech.spsh", work / "damaged.spsh")
     shard = max((work / "damaged.spsh/shards").glob("*.spsh"), key=lambda path: path.stat().st_size)
     content = bytearray(shard.read_bytes())
@@ -472,7 +472,7 @@ def test_report_of_a_run_that_goes_on(work):
 
 
 def test_report_of_costs(work):
-    """An hour and a half of four processes are kept and half an hour lost, an hour long nothing runs; then of two one more."""
+    """Four processes keep 1.5 hours and lose half an hour. Nothing runs for an hour. Two processes run one more hour."""
     lines = [
         {"kind": "start", "samples": 0, "step": 0, "time": 10000, "world_size": 4},
         {"kind": "step", "samples": 8, "step": 1, "time": 15400, "step_s": 4860, "save_s": 270},
@@ -546,7 +546,7 @@ def test_env(_work):
 
 
 def test_rendezvous_is_refused(work):
-    """An address that is not one, and a folder that does not exist; tests/mpi has valid ones."""
+    """An invalid address, and a folder that does not exist. tests/mpi uses valid ones."""
     for where, text in [("ftp://host", "file://FOLDER, or tcp://HOST:PORT"), ("tcp://host:0", "tcp://HOST:PORT"),
                         ("file://none/there", "none/there")]:
         done = subprocess.run([COMMAND, "train", "tiny.yaml", "-o", "torch", "--rendezvous", where, *TINY],

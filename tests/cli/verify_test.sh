@@ -1,5 +1,5 @@
 #!/bin/sh
-# verify_test.sh: exit status, lines and JSON of verify; what repair does about each kind of damage.
+# verify_test.sh: exit status, lines, and JSON of verify; the effect of repair on each kind of damage.
 . "$SPEECHSHARD_SOURCE_DIR/tests/cli/cli_kit.sh"
 good=$work/good.spsh
 d=$work/d.spsh
@@ -96,7 +96,7 @@ want_same "$d/shards/000001-000.spsh" "$good/shards/000001-000.spsh"
 [ -e "$d/shards/000001-000.spsh.damaged" ] || fail "the damaged shard is gone"
 [ ! -e "$d/repair.tmp" ] || fail "repair.tmp of a killed repair is still there"
 
-# Lost bytes do not: nothing is changed then, and -o saves the rest.
+# Lost bytes cannot be rebuilt: repair then changes nothing, and -o saves the rest.
 reset
 shard=$d/shards/000000-000.spsh
 at=$(grep -abo 'RIFF' "$shard" | head -n 1 | cut -d: -f1)
@@ -149,7 +149,7 @@ want_status 0
 run ls "$work/out.spsh"
 want_lines 11
 
-# Overlays come along.
+# Repair carries overlays over.
 reset
 printf 'a\tbad\n' >"$work/skip.tsv"
 run overlay "$d" add noise --skip "$work/skip.tsv"
@@ -163,7 +163,7 @@ run ls --all --json "$work/out.spsh"
 want_lines 11
 want_out '"skipped":true'
 
-# A damaged overlay is named and left behind; the other one is in force, and the result opens.
+# A damaged overlay is named and omitted; the other one is in force, and the result opens.
 reset
 printf 'session-1\tnew words\n' >"$work/text.tsv"
 "$command" overlay "$d" add noise --skip "$work/skip.tsv" --quiet
@@ -197,7 +197,7 @@ for at in 20 100 4100 5500 6000; do
     want_same "$work/edited.json" "$work/out"
 done
 
-# verify goes by the newest readable generation then, and finds what else is damaged.
+# verify then uses the newest readable generation, and finds the other damage.
 rm -rf "$d"
 cp -r "$work/edited.spsh" "$d"
 flip "$d/manifest.spsh" 5500
@@ -221,7 +221,7 @@ want_out "overlays/words.spsh: overlay in doubt: put in force"
 run ls --json "$work/out.spsh"
 want_same "$work/edited.json" "$work/out"
 
-# Index and overlay: in place the one comes back and the other does not.
+# Damaged index and overlay: in-place repair rebuilds the index but not the overlay.
 rm -rf "$d"
 cp -r "$work/edited.spsh" "$d"
 flip "$d/index-00000001.spsh" 5000

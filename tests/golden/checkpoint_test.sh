@@ -1,5 +1,5 @@
 #!/bin/sh
-# Two readers of checkpoints, one in C and one in Python, must say the same of one.
+# Two readers of checkpoints, one in C and one in Python, must print the same contents of a checkpoint.
 # Usage: checkpoint_test.sh TRAIN_TESTS   (a program of the test build)
 # shellcheck source=tests/golden/golden_kit.sh
 . "$(dirname "$0")/golden_kit.sh"
@@ -9,7 +9,7 @@ find_python 'lz4.block, xxhash'
 "$python" -B "$here/spsh_checkpoint.py" "$here/checkpoint.spsh" >"$work/python.txt"
 same "$work/c.txt" "$work/python.txt"
 
-# It finds damage too: one bit of the last weight.
+# The Python reader must also find damage: one bit of the last weight.
 cp "$here/checkpoint.spsh" "$work/damaged.spsh"
 printf '\377' | dd of="$work/damaged.spsh" bs=1 seek=6000 conv=notrunc 2>/dev/null
 if "$python" -B "$here/spsh_checkpoint.py" "$work/damaged.spsh" >"$work/python.txt" 2>"$work/message"; then

@@ -1,7 +1,7 @@
-/* dump_dataset.c: says of a dataset what spsh_reader.py says of it, in the same text.
+/* dump_dataset.c: prints the contents of a dataset in the same form as spsh_reader.py.
  *
  *     dump_dataset make FOLDER     a dataset with copies over unit borders and overlays
- *     dump_dataset FOLDER          one JSON object an utterance
+ *     dump_dataset FOLDER          one JSON object per utterance
  */
 #include <stdio.h>
 

@@ -24,7 +24,7 @@ typedef struct setting {
     spsh_plan_options plan;
 } setting;
 
-/* Names that lists take from the front. */
+/* Lists take names from the front of this array. */
 static const char *const splits[] = {"split1", "split3"};
 static const char *const domains[] = {"domain1", "domain2", ""};
 static const char *const languages[] = {"language1"};

@@ -275,7 +275,7 @@ def mel_matrix(o):
     left, center, right = (edges[k : k + o["mel_count"], None] for k in range(3))
     weights = np.maximum(0, np.minimum((at - left) / (center - left), (right - at) / (right - center)))
     if o["mel_scale"] == "kaldi":
-        weights[:, -1] = 0  # left out; of odd sizes it would count
+        weights[:, -1] = 0  # Kaldi omits the last bin; with odd sizes it would have a weight
     return weights * 2 / (right - left) if o["mel_scale"] == "slaney" else weights
 
 
@@ -413,7 +413,7 @@ def knf_frames(online, samples, o):
 
 
 def knf_stft(samples, o):
-    """DeepSpeech's: magnitudes of a centred transform."""
+    """DeepSpeech's features: magnitudes of a centered transform."""
     import kaldi_native_fbank as knf
 
     if (
@@ -563,7 +563,7 @@ def librosa(samples, o):
 
 WHO = {"formula": formula, "torchaudio": torchaudio, "knf": knf, "whisper": whisper, "librosa": librosa}
 SINGLE = ("torchaudio", "knf", "whisper")  # these compute in float32
-ALONE = {"logmel-plain": 1e-3, "mel-htk": 6e-4, "fbank-401": 1.4e-4}  # four times what featgen was apart
+ALONE = {"logmel-plain": 1e-3, "mel-htk": 6e-4, "fbank-401": 1.4e-4}  # four times the distance of featgen
 PACKAGES = {
     "torchaudio": "torchaudio",
     "knf": "kaldi_native_fbank",
@@ -678,7 +678,7 @@ def all_cases():
 
 
 def compute(who, samples, options):
-    """Rows in float64 and the first column that counts; None if WHO does not have it."""
+    """Rows in float64 and the first column to compare; None if program WHO does not support the case."""
     found = WHO[who](samples, options)
     if found is None:
         return None
@@ -687,7 +687,7 @@ def compute(who, samples, options):
 
 
 def spans(frames, dim, who):
-    """First, count and step of the rows to keep: some from all over, and the last two at the edge."""
+    """First, count and step of the rows to keep: some spread over the signal, and the last two at the edge."""
     limit = max(4, (1600 if who == "formula" else 1000) // dim)
     spoken = min(frames, 70)  # the frames of 30 s that are not padding
     step = -(-spoken // limit)
@@ -746,7 +746,7 @@ def tolerance(who, seen, name, unit):
         apart = max(
             [seen[other] for other in SINGLE if other in seen], default=ALONE.get(name.split("/")[0], 0) / 4
         )
-    mels = not name.startswith("spectr")  # a single bin may be next to nothing, and its logarithm anything
+    mels = not name.startswith("spectr")  # a single bin may be almost zero, and its logarithm arbitrary
     return max(min(4 * apart, max(1e-3, 2 * apart)) if mels else 4 * apart, 2e-6 if unit == "rel" else 2e-5)
 
 
@@ -759,7 +759,7 @@ def versions():
 
 
 def table():
-    """How far each is from the formulas: by case, then the largest over the cases of its first word."""
+    """Distance of each program from the formulas: by case, then the maximum over the cases with the same first word."""
     worst = {}
     for name, _, text, samples in all_cases():
         options = parse(text)

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Any compiler, optimisation and instruction set makes the fingerprints of fingerprint.txt.
+# Any compiler, optimization, and instruction set must produce the fingerprints of fingerprint.txt.
 # Usage: fingerprint_builds_test.sh SOURCE_ROOT
 set -eu
 root=$1

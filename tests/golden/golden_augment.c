@@ -7,7 +7,7 @@
 
 enum { LINE_BYTES = 32768, FIELDS = 8, OUTPUTS_MAX = 1400 };
 
-/* Cuts a line into fields; returns how many. */
+/* Cut a line into fields. Returns their number. */
 static size_t cut(char *text, char **fields)
 {
     size_t count = 0;
@@ -98,7 +98,7 @@ static spsh_augment_draw draw_of(char **fields)
     };
 }
 
-/* Within 1 of the values in text, and most of them the same. */
+/* The samples must be within 1 of the values in text, and most must be equal. */
 static void check_outputs(const int16_t *out, uint64_t count, const char *text)
 {
     uint64_t near_count = 0;
@@ -114,7 +114,7 @@ static void check_outputs(const int16_t *out, uint64_t count, const char *text)
     CHECK(near_count * 100 <= count);
 }
 
-/* FNV-1a of the bits before they are rounded to int16, in the order of the file. */
+/* FNV-1a hash of the samples before rounding to int16, in the order of the file. */
 static uint64_t work_hash = UINT64_C(0xcbf29ce484222325);
 
 static void hash_work(const float *work, uint64_t count)
@@ -170,7 +170,8 @@ static void test_samples(void)
             check_samples(augmenter, fields, isas[i]);
     }
     CHECK_U64(count, 9);
-    CHECK_U64(work_hash, UINT64_C(269924004049501560)); /* on every compiler and machine */
+    CHECK_U64(work_hash, UINT64_C(269924004049501560)); /* must be the same for every compiler and
+                                                         * machine */
     (void)fclose(file);
     spsh_augmenter_close(augmenter);
 }

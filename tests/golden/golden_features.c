@@ -1,11 +1,11 @@
-/* golden_features.c: features agree with what other programs make of the same samples.
+/* golden_features.c: features agree with those that other programs compute from the same samples.
  *
- *     test_features              with every instruction set that is here
+ *     test_features              with every instruction set of this processor
  *
  * tests/golden/features/ has signals, options as text, and rows of values by torchaudio,
  * kaldi-native-fbank, Whisper, librosa and by the formulas of docs/FEATURES.md in double precision;
- * tests/golden/features_reference.py makes them, says what the lines of vectors.txt mean, and how
- * far each of the others is from the formulas. The largest differences are printed.
+ * tests/golden/features_reference.py makes them. It documents the lines of vectors.txt and the
+ * distance of each program from the formulas. The largest differences are printed.
  */
 #include <math.h>
 
@@ -24,7 +24,7 @@ typedef struct signal {
     int16_t *samples;
 } signal;
 
-/* Largest difference of one program over the cases of one preset, with its tolerance. */
+/* Largest difference from one program over the cases of one preset, with its tolerance. */
 typedef struct seen {
     char preset[NAME_BYTES];
     char who[NAME_BYTES];
@@ -129,7 +129,7 @@ static void compute_rows(spsh_featgen *featgen, const spsh__frames_isa *isa,
 {
     spsh_featgen_worker *worker = NULL;
     spsh_error err = {0};
-    featgen->isa = isa; /* before a worker asks for it */
+    featgen->isa = isa; /* before a worker reads it */
     REQUIRE(spsh_featgen_worker_open(featgen, &worker, &err) == SPSH_OK);
     if (spsh_featgen_compute(worker, input, rows, &err) != SPSH_OK) {
         fprintf(stderr, "%s\n", err.message);
@@ -138,8 +138,8 @@ static void compute_rows(spsh_featgen *featgen, const spsh__frames_isa *isa,
     spsh_featgen_worker_close(worker);
 }
 
-/* The values of the case, by the plain twin; the others must have the same bits, and so must
- * samples that come as floats. */
+/* Compute the values of the case in plain C. The other instruction sets, and float input, must
+ * produce identical bits. */
 static void compute_case(vectors *v, spsh_featgen *featgen, const signal *s)
 {
     const size_t value_count = (size_t)v->frames * v->dim;
@@ -306,7 +306,7 @@ static void test_vectors(void)
     while (fgets(line, sizeof(line), text) != NULL)
         read_line(&v, line);
     CHECK(v.case_count > 50);
-    CHECK(fgetc(v.pcm) == EOF && fgetc(v.values) == EOF); /* all of both was asked for */
+    CHECK(fgetc(v.pcm) == EOF && fgetc(v.values) == EOF); /* both files were read to the end */
     print_table(&v);
     free(v.rows);
     for (size_t i = 0; i < v.signal_count; i++)

@@ -5,7 +5,7 @@ here=$(dirname "$0")
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-find_python() { # find_python 'MODULE, MODULE': $python has them, or the test is skipped
+find_python() { # find_python 'MODULE, MODULE': set $python to an interpreter with these modules, or skip the test
     for python in python3 /usr/bin/python3; do
         "$python" -c "import $1" 2>/dev/null && return
     done
@@ -13,7 +13,7 @@ find_python() { # find_python 'MODULE, MODULE': $python has them, or the test is
     exit 77
 }
 
-same() { # same EXPECTED FOUND: else the first lines that differ
+same() { # same EXPECTED FOUND: fail and print the first lines that differ
     diff "$1" "$2" | cut -c 1-300 | head -n 20
     cmp "$1" "$2"
 }

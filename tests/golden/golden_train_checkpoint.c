@@ -1,7 +1,7 @@
 /* golden_train_checkpoint.c: a checkpoint that was written once is read, and written again with the
  * same bytes.
  *
- *     test_train_checkpoint dump PATH     what is in it, as spsh_checkpoint.py says it
+ *     test_train_checkpoint dump PATH     prints its contents like spsh_checkpoint.py
  *     test_train_checkpoint write PATH    makes the golden file
  */
 #include <xxhash.h>

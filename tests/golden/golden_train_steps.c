@@ -1,10 +1,10 @@
-/* golden_train_steps.c: small DeepSpeech2 models learn as PyTorch's do.
+/* golden_train_steps.c: small DeepSpeech2 models train like PyTorch's models.
  *
  *     test_train_steps reference | cpu
  *
  * tests/golden/train/ has models, batches, the losses of ten steps, and the gradients of the first;
- * tests/golden/train_reference.py makes them and says what the lines of steps.txt mean. Both sides
- * draw the weights they begin with. The largest differences are printed.
+ * tests/golden/train_reference.py makes them and documents the lines of steps.txt. Both sides draw
+ * the same initial weights. The largest differences are printed.
  */
 #include <math.h>
 
@@ -164,7 +164,7 @@ static void read_utterance(fixture *f, char *text)
     f->label_offsets[f->utterances] = begin + count - 1;
 }
 
-/* Loss and, where it is for training, its gradients. */
+/* Compute the loss and, if is_training, its gradients. */
 static void run_batch(fixture *f, bool is_training)
 {
     const spsh__backend_ops *ops = f->backend->ops;

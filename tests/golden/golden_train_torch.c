@@ -1,5 +1,6 @@
-/* golden_train_torch.c: operators against train_operators.txt, which train_operators_reference.py
- * has PyTorch write: inputs and checksums are described there. */
+/* golden_train_torch.c: compare operators with train_operators.txt, which
+ * train_operators_reference.py computes with PyTorch. That script describes inputs and checksums.
+ */
 #include <math.h>
 
 #include "backend/backend.h"
@@ -140,8 +141,8 @@ static void norms(void)
     norm("norm_masked", &masked, lengths);
 }
 
-/* A layer of four inputs and three hidden units on five frames of three utterances, and what its
- * gradients are added to. */
+/* A layer of four inputs and three hidden units on five frames of three utterances, and the buffers
+ * of its gradients. */
 typedef struct direction {
     spsh__rnn_shape s;
     size_t gates;
@@ -194,7 +195,7 @@ static void one_direction(const char *name, spsh__cell cell)
     check(name, "drecurrent_bias", d.gradients.recurrent_bias, d.gates);
 }
 
-/* Two passes, the second on reversed utterances, are what PyTorch does with a packed batch. */
+/* Two passes, the second on reversed utterances, must equal a packed batch in PyTorch. */
 static void both_directions(const char *name, spsh__cell cell)
 {
     const uint32_t lengths[3] = {5, 1, 3};

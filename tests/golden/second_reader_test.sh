@@ -1,5 +1,5 @@
 #!/bin/sh
-# Two readers of the format, one in C and one in Python, must say the same of a dataset.
+# Two readers of the format, one in C and one in Python, must print the same contents of a dataset.
 # Usage: second_reader_test.sh DUMP_DATASET MAKE_DATASET   (programs of the test build)
 # shellcheck source=tests/golden/golden_kit.sh
 . "$(dirname "$0")/golden_kit.sh"
@@ -15,7 +15,7 @@ for dataset in tiny made; do
 done
 "$python" "$here/spsh_reader.py" "$here/000007-002.spsh"
 
-# It finds damage too: one bit in the padding of a shard's last block.
+# The Python reader must also find damage: one bit in the padding of a shard's last block.
 cp "$here/000007-002.spsh" "$work/000007-002.spsh"
 printf '\001' | dd of="$work/000007-002.spsh" bs=1 seek=12287 conv=notrunc 2>/dev/null
 if "$python" "$here/spsh_reader.py" "$work/000007-002.spsh" 2>"$work/message"; then

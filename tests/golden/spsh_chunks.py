@@ -39,7 +39,7 @@ def digests(frames, rate):
 
 
 def hashes(frames):
-    """h(i) for i >= 31; before that 0, which is not looked at."""
+    """h(i) for i >= 31; before that 0, which is not used."""
     value = np.zeros(len(frames), np.uint32)
     for channel in frames.T:
         value = value * np.uint32(0x9E3779B1) + channel.astype(np.int64).astype(np.uint32)

@@ -209,7 +209,7 @@ class Plan:
         return [counts[d] for d in range(len(counts))]
 
     def starts(self, epoch):
-        """Where an epoch begins in each stream."""
+        """Position in each stream at which an epoch begins."""
         if self.proportional:
             return [epoch * len(d) for d in self.domains]
         if self.o["unit"] == UTTERANCES:
@@ -245,7 +245,7 @@ class Plan:
     # ---- 5. mixing: the sequence ----
 
     def sequence(self, epoch):
-        """(domain, index, utterance), as many as an epoch has."""
+        """(domain, index, utterance) for each utterance of an epoch."""
         index, ends = self.starts(epoch), self.starts(epoch + 1)
         weights = self.weights
         ending = self.proportional or self.o["unit"] == UTTERANCES
@@ -303,7 +303,7 @@ class Plan:
                 (self.padded_max is None or longest * (len(batch) + 1) <= self.padded_max))
 
     def mixed(self, items):
-        """Runs of neighbours in length, each in the order of ties, where windows are few."""
+        """Runs of utterances adjacent in length, each in the order of ties, if there are few windows."""
         if self.windows >= MIX_BATCHES:
             return items
         batches = [[]]
@@ -326,7 +326,7 @@ class Plan:
         return 7 // self.windows + 1
 
     def mix(self, items):
-        """Items of one class, sorted: neighbours in length, run by run, by tie."""
+        """Items of one class, sorted: adjacent in length, run by run, by tie."""
         rest, batches = items[:], 0
         while rest:
             batch = []

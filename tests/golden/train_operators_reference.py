@@ -62,7 +62,7 @@ def norm():
 
 
 def norm_masked():
-    """Rows [T][N][W] of three utterances: statistics of those that are not padding."""
+    """Rows [T][N][W] of three utterances: statistics of the rows that are not padding."""
     lengths = [4, 0, 2]
     x, weight, bias = tensor(1, 4, 3, 2), tensor(2, 2), tensor(3, 2)
     real = torch.tensor([[t < lengths[n] for n in range(3)] for t in range(4)])

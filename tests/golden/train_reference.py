@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Ten steps of small DeepSpeech2 models in PyTorch: what the trainer's must equal.
+"""Ten steps of small DeepSpeech2 models in PyTorch, which the trainer's steps must equal.
 
     train_reference.py            the losses, on stdout
     train_reference.py --write    make train/ beside this file anew
 
 The layers are PyTorch's (Conv2d, BatchNorm, LSTM and GRU over packed sequences, ctc_loss, SGD, AdamW), all in
 float64, put together and masked as deepspeech.pytorch does. BN `masked` is written out here: statistics of real
-frames only. Weights begin as spsh__model_init draws them, from a seed and names.
+frames only. Initial weights are drawn like in spsh__model_init, from a seed and names.
 
 train/steps.txt, one item a line; a line with # is a comment:
 
@@ -16,7 +16,7 @@ train/steps.txt, one item a line; a line with # is a comment:
     optimiser sgd RATE MOMENTUM NESTEROV DECAY
     optimiser adamw RATE BETA1 BETA2 EPSILON DECAY
     batch BATCH FRAMES           BATCH x FRAMES x INPUTS features are next in values.f32
-    fill NAME VALUE              weights of a slice that begin so instead
+    fill NAME VALUE              initial value of all weights of a slice
     utterance LENGTH LABEL...    one line each
     gradient NAME COUNT          of the first step: COUNT values, next in values.f32
     loss VALUE                   before a step, ten of them: sum over feasible utterances / BATCH
@@ -49,7 +49,7 @@ def mix(z):
 
 
 def mix_all(z):
-    """The same of an array of uint64, whose products wrap."""
+    """mix() for an array of uint64, whose products wrap."""
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return z ^ (z >> np.uint64(31))
@@ -74,7 +74,7 @@ def draw(seed, name, count, bound):
 
 
 class Norm(nn.Module):
-    """BN over the channels of dimension 1; `counts` tells the real frames."""
+    """BN over the channels of dimension 1; `counts` marks the real frames."""
 
     def __init__(self, channels, compat):
         super().__init__()
@@ -119,7 +119,7 @@ class DS2(nn.Module):
         self.output = nn.Linear(hidden, outputs, bias=False)
 
     def slices(self):
-        """Name of the trainer, parameter, bound of its uniform beginning (0: stays), decays."""
+        """Name in the trainer, parameter, bound of its uniform initial values (0: unchanged), whether it decays."""
         for name, conv in (("conv1", self.conv1), ("conv2", self.conv2)):
             bound = 1 / math.sqrt(conv.weight[0].numel())
             yield f"{name}.weight", conv.weight, bound, True

@@ -72,7 +72,7 @@ def write_zip(root, paths):
 
 
 def pack_up(root, case, kept):
-    """Put the tree below root into an archive next to it, except the file that the command is given."""
+    """Put the tree below root into an archive next to it, except the file that is passed to the command."""
     number = zlib.crc32(case.encode())
     paths = [path.relative_to(root) for path in sorted(root.rglob("*"))]
     tars = [root / path for path in paths if is_tar(root / path)]

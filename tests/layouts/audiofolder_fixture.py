@@ -1,4 +1,4 @@
-"""AudioFolder: metadata.csv with quotes, metadata.jsonl, one for all or one a split."""
+"""AudioFolder: metadata.csv with quotes, metadata.jsonl, one for all splits or one per split."""
 import json
 
 from bad_types import bad_rows

@@ -1,4 +1,4 @@
-"""Common Voice, scripted speech: the columns of every release and what breaks other readers."""
+"""Common Voice, scripted speech: the columns of every release, and rows that break other readers."""
 import json
 import shutil
 import tarfile
@@ -49,7 +49,7 @@ def make_flat(root, clip):
 
 
 def make_middle(root, clip):
-    """5.0 with its order of columns, 5.1 and 8.0, under one root: a folder a release."""
+    """5.0 with its order of columns, 5.1 and 8.0, under one root: one folder per release."""
     for number, (release, columns, locale) in enumerate([
             ("cv-corpus-5-2020-06-22", V5_0, "eo"), ("cv-corpus-5.1-2020-06-22", V5_1, "zh-CN"),
             ("cv-corpus-8.0-2022-01-19", V8, "kmr"), ("cv-corpus-9.0-2022-04-27", V9, "uk"),
@@ -164,7 +164,7 @@ def make_variants(root, clip):
 
 
 def make_flat_archives(root, clip):
-    """Releases 1 to 3 as they were given out: one archive a locale, and no folder in any."""
+    """Releases 1 to 3 as published: one archive per locale, without folders."""
     for seed, locale in enumerate(("cy", "tt")):
         tree = root / locale
         name = f"{seed}e" * 32

@@ -1,4 +1,4 @@
-"""Folders of audio with sidecars: byte order mark, CR LF, empty, JSON, and orphans both ways."""
+"""Folders of audio with sidecars: byte order mark, CR LF, empty, JSON, and sidecars or audio without a partner."""
 import json
 import tarfile
 

@@ -7,7 +7,7 @@ def write(path, text):
 
 
 def make_train(root, clip):
-    """Utterances are recordings; wav.scp is sorted, text is not."""
+    """Utterances are whole recordings. wav.scp is sorted, text is not."""
     data = root / "data" / "train_all"
     for name in ("a01", "a02", "a03", "a04", "a05", "a06", "a08", "a10", "sp0.9-a01"):
         clip(root / "corpus" / f"{name}.wav", seed=sum(name.encode()))
@@ -122,7 +122,7 @@ def make_broken(root, clip):
 
 
 def make_copies(root, clip):
-    """Without utt2uniq: only what begins as perturbed copies do is one."""
+    """Without utt2uniq, only ids with the prefix of perturbed copies are copies."""
     data = root / "train"
     names = ("a", "sp0.9-a", "sp1.1-a", "sp1-b", "sp.9-c", "sp1.1d", "spring-1.1-e")
     for i, name in enumerate(names):

@@ -21,8 +21,8 @@ extension and makes the folders above it. EXPECTED holds any of
     told        a list: pieces of text, each in the detail of some reject
     noted       a list: pieces of text, each in a line of "worth a look"; not_noted: in none
     rows_in     rows of the tables; without it only the sum is checked
-    merged      rows that name what another row gave already; default 0
-    excluded    rows that were not asked for; default 0
+    merged      rows that name an utterance of another row; default 0
+    excluded    rows that were not requested; default 0
     domains     {name: utterances}, splits, languages alike
     speakers    number
     ids         {id: {field of `ls --json`: value}}, 'seconds' within 0.05; a missing id fails, {id: None}
@@ -140,7 +140,7 @@ def check_utterances(checks, expected, utterances):
 
 
 def check_rows(checks, expected, report):
-    """Every row of every source comes out somewhere, once."""
+    """Every row of every source is accounted for exactly once."""
     fates = ("packed", "rejected", "merged", "excluded")
     for fate in ("merged", "excluded"):
         checks.equal(fate, report[fate], expected.get(fate, 0))

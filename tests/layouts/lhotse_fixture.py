@@ -1,4 +1,4 @@
-"""Lhotse manifests: recordings with supervisions, cuts, and what neither can be packed from."""
+"""Lhotse manifests: recordings with supervisions, cuts, and entries that cannot be packed."""
 import gzip
 import json
 

@@ -8,7 +8,7 @@ from bad_types import bad_rows
 
 
 def cut(name, supervisions, duration=0.5, **more):
-    """As Shar's writer leaves it: it starts at 0, and the recording is a placeholder."""
+    """A cut as Shar's writer writes it: it starts at 0, and its recording is a placeholder."""
     return {"id": name, "start": 0, "duration": duration, "channel": 0, "type": "MonoCut",
             "supervisions": [{"id": f"{name}-{i}", "recording_id": f"rec-{name}", "start": start,
                               "duration": seconds, "channel": 0, "text": text, "speaker": "s1", "gender": "m"}
@@ -43,7 +43,7 @@ def pair(root, clip, name, extension, seed, data_name=None):
 def make(root, clip):
     root = root / "train-clean"
     root.mkdir()
-    # Whole; one cut whose recording was not written, one without a supervision, one with two.
+    # A complete archive: one cut without a written recording, one without a supervision, one with two.
     write_cuts(root / "cuts.000000.jsonl.gz", [
         cut("a.1", [(0, 0.5, "one whole")], custom={"snr": 3}),
         cut("dir/b", [(0.0, 0.25, "first"), (0.25, 0.25, "second")]),

@@ -54,7 +54,7 @@ def make(root, clip):
 
 
 def make_bare(root, clip):
-    """As users unpack it: no top folder, no SPEAKERS.TXT."""
+    """As users unpack the corpus: no top folder, no SPEAKERS.TXT."""
     make_chapters(root, clip)
 
 
@@ -66,7 +66,7 @@ def make_windows(root, clip):
 
 
 def make_finetuning(root, clip):
-    """The labelled sets of Libri-Light: no folder says which split."""
+    """The labeled sets of Libri-Light: no folder names the split."""
     for i, (folder, reader) in enumerate((("1h/0/clean", 10), ("1h/5/other", 11), ("9h/other", 12))):
         key = f"{reader}-20"
         clip(root / folder / str(reader) / "20" / f"{key}-0000.flac", seed=70 + i)
@@ -91,7 +91,7 @@ EXPECTED = {
 }
 
 def make_downloads(root, clip):
-    """One archive a subset, each with the files about all."""
+    """One archive per subset, each with the files about all subsets."""
     top = root / "LibriSpeech"
     make(root, clip)
     for subset in ("train-clean-100", "dev-clean", "test-clean", "test-other"):

@@ -7,7 +7,7 @@ def make(root, clip):
     (root / "metadata.csv").write_text(
         'LJ001-0001|Printing, in "the only sense|Printing, in "the only sense\n'
         "LJ001-0002|in 1455 |in fourteen fifty-five\n"
-        "LJ001-0003|nan|\n"  # nothing as spoken: the text as printed
+        "LJ001-0003|nan|\n"  # no spoken form: the printed text is used
         "LJ001-0009|gone|gone\n", encoding="utf-8")
     (root / "README").write_text("LJ Speech\n")
 

@@ -101,7 +101,7 @@ def make_flow(root, clip):
 
 
 def make_alias(root, clip):
-    """A mark that stands for a value elsewhere is refused, and the schema with it."""
+    """A YAML alias, which stands for a value elsewhere, is rejected, and so is the schema."""
     make_flow(root, clip)
     write(root / "schema.yaml", "dataset_id: &x list.txt\ntask: ASR\nseparator: '|'\nindex_file: *x\n"
           "base_audio_path: wavs\ncolumns:\n  audio_path:\n    source_column: File name\n")

@@ -21,7 +21,7 @@ TEXT = {
 }
 URL = "http://www.archive.org/download/book_{}_librivox/chapter_01_64kb.mp3"
 SILENT = "6892_10801_000007"
-ODD = "6892_10801_000000"  # segments.txt says another length than its audio has
+ODD = "6892_10801_000000"  # segments.txt states a length that differs from the audio
 
 
 def write_split(split, ids, times):
@@ -50,7 +50,7 @@ def make_tree(tree, clip, extension):
             if name != SILENT:
                 clip(audio(tree / split, name, extension), rate=rate,
                      seed=sum(name.encode()) + len(extension))
-        # Neither in the order of the transcripts nor in that of time.
+        # The order is neither that of the transcripts nor that of time.
         write_split(tree / split, ids,
                     [(name, f"{100 - i}.50", f"{100 - i}.92" if name != ODD else f"{110 - i}.25")
                      for i, name in enumerate(reversed(ids))])
@@ -76,7 +76,7 @@ def make_flac(root, clip):
 
 
 def make_hub(root, clip):
-    """As it first was on the Hugging Face hub: a few archives of each reader and book."""
+    """The first form on the Hugging Face hub: a few archives of each reader and book."""
     make_tree(root / "data" / "mls_polish", clip, ".flac")
     for split in ("train", "dev", "test"):
         audio_folder = root / "data" / "mls_polish" / split / "audio"

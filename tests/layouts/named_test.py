@@ -1,4 +1,4 @@
-"""named_test.py COMMAND MAKE_CLIP [--all]: files that are named, and folders of links.
+"""named_test.py COMMAND MAKE_CLIP [--all]: files that are passed by name, and folders of links.
 
 A file that is named is the corpus, whatever is around it.
 
@@ -71,7 +71,7 @@ def make_neighbors(root, clip):
 
 
 def pack(command, file, dataset, *words):
-    # The exit status says nothing here: fixtures hold rows that are rejected.
+    # Ignore the exit status: fixtures contain rows that are rejected.
     return run(command, "pack", file, "-o", dataset, "--max-rejects", "100%", "--jobs", 2, *LITTLE_MEMORY,
                *words)
 
@@ -163,7 +163,7 @@ def check_damage(checks, command, folder, clip):
 
 
 def check_links(checks, command, work, trees):
-    """trees: of several fixtures, which one folder holds, and another one links to."""
+    """trees: trees of several fixtures. One folder contains them, and another one links to them."""
     real, linked = work / "real" / "corpus", work / "linked" / "corpus"
     real.mkdir(parents=True)
     linked.mkdir(parents=True)

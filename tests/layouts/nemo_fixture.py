@@ -1,4 +1,4 @@
-"""NeMo manifests: a folder with two of them, and one that is given by itself."""
+"""NeMo manifests: a folder with two manifests, and one that is passed by itself."""
 import json
 
 from bad_types import bad_rows
@@ -73,7 +73,7 @@ EXPECTED = {
     },
 }
 
-# A number as a path would be the id of the right row below it.
+# A path that is a number would equal the id of the valid row below it.
 BAD = bad_rows({"audio_filepath": "3.wav", "text": "x", "speaker": "s", "lang": "l", "domain": "d", "offset": 0.1,
                 "duration": 0.1, "_skipme": False},
                {"audio_filepath": "text", "text": "text", "speaker": "name", "lang": "name", "domain": "name",

@@ -1,4 +1,4 @@
-"""NeMo manifests of archives: what its tool writes, and what happens to that."""
+"""NeMo manifests of archives: the output of its tool, and later changes to that output."""
 from nemo_fixture import write_lines
 from tars import Clips, write_tar
 
@@ -10,7 +10,7 @@ def row(name, text, shard=None, **others):
 
 ROWS = [
     row("home_user_a_wav.wav", "first", 0, duration=0.5, lang="en", speaker="s1"),
-    row("changed.wav", "another extension", 1),  # the archives' order is not the lines'
+    row("changed.wav", "another extension", 1),  # the order of the archives differs from the order of the lines
     row("long.flac", "cut one", 0, offset=0.1, duration=0.3),
     row("long-sub1.flac", "cut two", 0, offset=0.4, duration=0.5),
     row("long-sub2.flac", "to the end", 0, offset=1.0, duration=None),

@@ -29,7 +29,7 @@ def write_lines(path, rows):
 
 
 def forget_md5_and_length(path):
-    """As a FLAC encoder leaves them that writes into a pipe."""
+    """FLAC files as an encoder writes them to a pipe."""
     data = bytearray(path.read_bytes())
     assert data[:4] == b"fLaC" and data[4] & 0x7f == 0
     data[8 + 13] &= 0xf0
@@ -69,7 +69,7 @@ def make(root, clip):
         document("gov.council 2016", [NAMES["first"], NAMES["second"]], [LABEL, "two"], [400, 2400]),
         document(LONG, [NAMES["long"]], ["long name"], [400], order=("name", "label", "duration_ms"),
                  text_document_id="a.srt"),
-        # The same member in another document: one of the two is left out.
+        # The same member occurs in another document: one of the two is skipped.
         document("other", [NAMES["second"]], ["three"], [400], order=("label", "duration_ms", "name")),
         document("uneven", ["a.flac", "b.flac", "c.flac"], ["a", "b"], [1, 2, 3]),
         "{\"identifier\": \"broken\", \"training_data\": \n",
@@ -147,7 +147,7 @@ def make_microset(root, clip):
 
 
 def make_site_tarred(root, clip, order=("duration_ms", "label", "name")):
-    """One archive a subset, saved with the query of its address."""
+    """One archive per subset, saved with the query of its address in the name."""
     for seed, (subset, key) in enumerate([("dirty_sa", "sa"), ("clean", "first")]):
         stem = f"part-00000-{seed}f7a1c52-6b5e-4a7e-9a1f-0c6f8a2b4d10-c000"
         member = clip(root / subset / NAMES[key], seed=seed)

@@ -4,7 +4,7 @@ import tarfile
 
 
 class Clips:
-    """Audio as bytes, another one at each call."""
+    """Audio as bytes, different at each call."""
 
     def __init__(self, root, clip):
         self.root, self.clip, self.seed = root, clip, 0

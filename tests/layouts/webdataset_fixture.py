@@ -1,4 +1,4 @@
-"""WebDataset: keys and extensions as its readers tell them apart, shards whose keys repeat, tars
+"""WebDataset: keys and extensions as its readers split names, shards whose keys repeat, tars
 of every dialect, and the stream that `pack -` reads."""
 import json
 import tarfile
@@ -225,7 +225,7 @@ TRUNCATED = {
 }
 
 def make_types(root, clip):
-    """Our own fields have types; from another program's .json only a text that would be lost is used."""
+    """Our own fields have types. From another program's .json only a text that would otherwise be lost is used."""
     audio = Clips(root, clip)
     ours = bad_rows({"extras": {}, "reject": None}, {
         "id": "text", "text": "text", "source": "text", "speaker": "name", "language": "name", "domain": "name",

@@ -45,7 +45,7 @@ EXPECTED = {
 
 
 def make_splits(root, clip):
-    """A list for each split; the archives of both are called alike."""
+    """A list for each split; the archives of both have the same names."""
     make(root, clip)
     wav = Clips(root, clip)
     wav.seed = 10
