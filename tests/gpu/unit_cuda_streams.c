@@ -1,11 +1,11 @@
 /* unit_cuda_streams.c PLUGIN [FOLDER]: memory, pinned memory, streams, events and graphs of a
  * plug-in.
  *
- * With the twin, and with plugin.cu over the twin's streams (support/fake_cudart.c), in many orders
- * among streams; there it is looked at as well that work is done late, that what nothing orders is
- * found, and what a lost device and a full one do. With the real plug-in on a device the rest is
- * run. Without a device the program says why and is skipped. With FOLDER, which LD_LIBRARY_PATH
- * names, libraries are looked for there (support/fake_nccl.c).
+ * With the host emulation, and with plugin.cu over its streams (support/fake_cudart.c), the tests
+ * run in many orders among streams. They then also check that work runs late, that unordered
+ * accesses are found, and that a lost or full device is handled. With the real plug-in, the other
+ * tests run on a device. Without a device the program prints the reason and is skipped. With
+ * FOLDER, which LD_LIBRARY_PATH contains, libraries are searched there (support/fake_nccl.c).
  */
 #include <pthread.h>
 #include <signal.h>
@@ -62,7 +62,7 @@ static void close_all(void)
     spsh_cuda_host_free(cuda, pinned);
 }
 
-/* All must be done, one thing after the other. */
+/* Wait until the work of all streams is done. */
 static void rest(void)
 {
     must(spsh_cuda_synchronize(cuda, first, &err));
@@ -90,7 +90,7 @@ static void wait_for(void *of, void *stream)
     must(spsh_cuda_event_wait(cuda, of, stream, &err));
 }
 
-/* All bytes of device memory are this one. */
+/* Check that all bytes of device memory have this value. */
 static void check_bytes(const void *of, uint8_t want)
 {
     uint8_t bytes[BYTES];
@@ -142,7 +142,7 @@ static void test_arguments(void)
     CHECK(spsh_cuda_plugin_of(cuda)->abi == SPSH__CUDA_ABI);
 }
 
-/* Each has a version, or a reason why not. */
+/* Each library has a version, or a reason why it is missing. */
 static void test_libraries(void)
 {
     spsh_cuda_library library = SPSH_CUDA_LIBRARY_INIT;
@@ -206,7 +206,7 @@ static void test_memory_info(void)
     }
 }
 
-/* Work of streams that wait for each other is done in that order, whatever else is drawn. */
+/* Work of streams that wait for each other runs in that order, for any other random order. */
 static void test_order_by_events(void)
 {
     for (uint8_t round = 1; round <= rounds; round++) {
@@ -307,7 +307,8 @@ static void test_staging(void)
 
 /* ---- graphs ---- */
 
-/* memory of pinned, and by another stream half of other_memory of it. */
+/* Capture two copies: pinned to memory, and then, on another stream, half of memory to
+ * other_memory. */
 static void *make_graph(void)
 {
     void *graph = NULL;
@@ -341,7 +342,7 @@ static void test_graph(void)
         fill(third, other_memory, 0);
         must(spsh_cuda_synchronize(cuda, third, &err));
     }
-    /* Twice on two streams, one after the other. */
+    /* Launch the graph twice on two streams, one launch after the other. */
     must(table->graph_launch_fn(graph, third, &err));
     record(event, third);
     wait_for(event, first);
@@ -351,7 +352,7 @@ static void test_graph(void)
     table->graph_close_fn(NULL);
 }
 
-/* Captured work does not run; memory may be allocated meanwhile. */
+/* Captured work does not run. Memory may be allocated during the capture. */
 static void test_capture_is_not_done(void)
 {
     void *graph = NULL, *more = NULL, *host = NULL;
@@ -394,11 +395,12 @@ static void test_bad_captures(void)
     CHECK_I64(table->graph_end_fn(first, &graph, &err), SPSH_E_IO);
 
     must(table->graph_begin_fn(first, &err));
-    check_over(spsh_cuda_synchronize(cuda, first, &err)); /* waiting */
+    check_over(spsh_cuda_synchronize(cuda, first, &err)); /* a wait for the stream is invalid */
 
     must(table->graph_begin_fn(first, &err));
     record(event, first);
-    check_over(spsh_cuda_event_query(cuda, event, &err)); /* asking */
+    check_over(
+        spsh_cuda_event_query(cuda, event, &err)); /* a query of a captured event is invalid */
 
     must(table->graph_begin_fn(first, &err));
     record(event, first);
@@ -407,9 +409,9 @@ static void test_bad_captures(void)
     fill(second, other_memory, 3);
     record(event, second);
     must(table->graph_begin_fn(first, &err));
-    check_over(spsh_cuda_event_wait(cuda, event, first, &err)); /* for work outside the capture */
+    check_over(spsh_cuda_event_wait(cuda, event, first, &err)); /* on uncaptured work */
 
-    must(table->graph_begin_fn(first, &err)); /* a stream without a dependent one */
+    must(table->graph_begin_fn(first, &err)); /* a stream that the first one does not wait for */
     record(event, first);
     wait_for(event, second);
     fill(second, other_memory, 3);
@@ -421,7 +423,7 @@ static void test_bad_captures(void)
         must(table->graph_begin_fn(first, &err));
         check_over(spsh_cuda_copy(cuda, host, memory, BYTES, first, &err));
     }
-    must(table->graph_begin_fn(first, &err)); /* and one that failed is not ended */
+    must(table->graph_begin_fn(first, &err)); /* a capture that has failed is not ended */
     CHECK_I64(spsh_cuda_synchronize(cuda, first, &err), SPSH_E_IO);
     CHECK(spsh_cuda_fill(cuda, memory, 1, BYTES, first, &err) != SPSH_OK);
     check_over(table->graph_end_fn(first, &graph, &err));
@@ -467,7 +469,7 @@ static void test_threads(void)
     }
 }
 
-/* Meanwhile others use the device. */
+/* Another thread uses the device during the capture. */
 static void test_capture_beside_threads(void)
 {
     pthread_t thread;
@@ -522,7 +524,7 @@ static void test_hazards(void)
     copy(first, other_memory, memory); /* from pinned memory */
     copy(first, pinned, memory);
     copy(second, pinned, other_memory);
-    CHECK_U64(hazards(), 2); /* other_memory, too */
+    CHECK_U64(hazards(), 2); /* the second hazard is in other_memory */
     record(event, first);    /* a recording before the copy does not order it */
     fill(first, memory, 1);
     wait_for(event, second);
@@ -542,13 +544,13 @@ static void test_no_hazards(void)
     uint8_t *half = (uint8_t *)memory + BYTES / 2;
     uint8_t host[2][BYTES];
     twin->counts_hazards = true;
-    must(spsh_cuda_fill(cuda, memory, 1, BYTES / 2, first, &err)); /* side by side */
+    must(spsh_cuda_fill(cuda, memory, 1, BYTES / 2, first, &err)); /* adjacent bytes */
     must(spsh_cuda_fill(cuda, half, 2, BYTES / 2, second, &err));
     CHECK_U64(hazards(), 0);
     copy(first, host[0], memory); /* two reads */
     copy(second, host[1], memory);
     CHECK_U64(hazards(), 0);
-    fill(first, memory, 1); /* by way of a third stream */
+    fill(first, memory, 1); /* ordered through a third stream */
     record(event, first);
     wait_for(event, third);
     record(other_event, third);
@@ -558,10 +560,10 @@ static void test_no_hazards(void)
     fill(first, memory, 1); /* the host waits for the stream */
     must(spsh_cuda_synchronize(cuda, first, &err));
     fill(second, memory, 2);
-    record(event, second); /* for the event */
+    record(event, second); /* the host waits for the event */
     must(spsh_cuda_event_synchronize(cuda, event, &err));
     fill(third, memory, 3);
-    record(event, third); /* asks for it until it is there */
+    record(event, third); /* the host polls the event */
     while (spsh_cuda_event_query(cuda, event, &err) == SPSH_E_TIMEOUT)
         continue;
     fill(first, memory, 4);
@@ -645,7 +647,7 @@ static void test_bad_memory(void)
     CHECK_I64(spsh_cuda_copy(cuda, &byte, mine, 1, first, &err), SPSH_E_INVALID_ARG);
 }
 
-/* Does a child that does this end by abort()? */
+/* Return whether a child that makes this call ends by abort(). */
 static bool stops(void (*do_fn)(void))
 {
     int status = 0;
@@ -759,7 +761,7 @@ static void check_all_lost(void)
     CHECK(made == NULL);
 }
 
-/* From a piece of work on everything fails; whatever is there can be closed. */
+/* From one operation on, everything fails. All objects can still be closed. */
 static void test_lost(void)
 {
     void *graph = make_graph();
@@ -789,7 +791,7 @@ static void test_lost(void)
     open_all();
 }
 
-/* Memory of one device, a stream or an event of the other. */
+/* Use memory of one device with a stream or an event of the other. */
 static void test_other_device(void)
 {
     void *stream = NULL, *theirs = NULL;

@@ -17,7 +17,7 @@
 /* Bounds of docs/FEATURES.md for logarithms; for other values, relative to the largest value. */
 #define LOG_TOLERANCE    1e-4
 #define LINEAR_TOLERANCE 1e-5
-/* Half precision: and a step at the value's size. */
+/* Half precision adds one rounding step at the size of the value. */
 #define HALF_STEP 0x1p-10
 
 enum { SAMPLES_MAX = 200000, UTTERANCES_MAX = 64, GUARD = 64, GAP = 7 };
@@ -28,7 +28,7 @@ static twin_controls *twin; /* NULL: the real plug-in */
 static spsh_error err;
 static uint64_t seed;
 
-/* Signals are apart and out of order in one array of samples. */
+/* The signals are in one array of samples, with gaps and out of order. */
 static int16_t samples[SAMPLES_MAX];
 static uint64_t offsets[UTTERANCES_MAX], sample_counts[UTTERANCES_MAX];
 static size_t utterance_count;
@@ -91,7 +91,7 @@ static void make_signals(void)
     for (int kind = 0; kind < 5; kind++)
         add_signal(2000 + test_random(&state) % 4000, kind, &state);
     add_signal(9000, 1, &state);
-    /* Others' order. */
+    /* Shuffle the signals, so that offsets are out of order. */
     for (size_t i = utterance_count - 1; i > 0; i--) {
         const size_t other = test_random(&state) % (i + 1);
         const uint64_t offset = offsets[i], count = sample_counts[i];
@@ -110,7 +110,7 @@ typedef enum masking {
 
 typedef struct layout {
     spsh_feature_dtype dtype;
-    uint64_t padding_frames; /* beyond the longest; UINT64_MAX: ragged */
+    uint64_t padding_frames; /* after the longest utterance; UINT64_MAX: ragged layout */
     masking masking;
 } layout;
 
@@ -155,14 +155,14 @@ static size_t value_count(const spsh_featgen *featgen, const layout *of)
     return frames * spsh_featgen_dim(featgen);
 }
 
-/* Given means and scales; an utterance's own, or the same for all. */
+/* Means and scales for each utterance, or the first ones for all. */
 static float means[UTTERANCES_MAX * 1024], scales[UTTERANCES_MAX * 1024];
 
 enum { TIME_MASKS = 3, FREQUENCY_MASKS = 2, MASKS = TIME_MASKS + FREQUENCY_MASKS };
 static spsh_cuda_mask masks[UTTERANCES_MAX * MASKS];
 
-/* Masks of nothing; of the first, a few, the last, and more frames than there are; of all frames.
- */
+/* Make empty masks, masks of the first, some, or the last frames, masks past the end, and masks of
+ * all frames. */
 static void make_masks(void)
 {
     uint64_t state = seed + 2;
@@ -178,7 +178,7 @@ static void make_masks(void)
         };
         const uint64_t kind = test_random(&state) % 16;
         masks[i] = some[kind < 5 ? kind : 2];
-        if (i / MASKS % 5 == 4) /* an utterance without */
+        if (i / MASKS % 5 == 4) /* an utterance without masks */
             masks[i].count = 0;
     }
 }
@@ -194,7 +194,7 @@ static bool is_masked(size_t utterance, uint64_t frame, uint32_t d)
     return false;
 }
 
-/* The sums of each dimension over frames, then those over dimensions. */
+/* Sum each dimension over the frames, then sum over the dimensions. */
 static float mean_of(const float *rows, uint64_t frame_count, uint32_t dim)
 {
     double sum = 0;
@@ -222,7 +222,7 @@ static void mask_rows(const spsh_featgen *featgen, const layout *of, float *valu
     }
 }
 
-/* Floats, masked, in the layout's precision. */
+/* Expected values: floats with masks applied, in the precision of the layout. */
 static void finish_on_cpu(const spsh_featgen *featgen, const layout *of, float *floats,
                           size_t count, batch_result *result)
 {
@@ -345,7 +345,7 @@ static void compare_near(const char *text, const spsh_featgen *featgen, const la
         const double step = of->dtype == SPSH_FLOAT16 ? fabs(a) * HALF_STEP : 0;
         const double allowed = (is_log ? LOG_TOLERANCE : LINEAR_TOLERANCE * largest) + step;
         worst = fmax(worst, difference);
-        bad += difference <= allowed ? 0 : 1; /* a NaN counts */
+        bad += difference <= allowed ? 0 : 1; /* a NaN is a difference */
     }
     printf("    %s: at most %.2g apart, largest value %.3g\n", text, worst, largest);
     CHECK_U64(bad, 0);
@@ -437,7 +437,8 @@ static void test_halves(void)
         check_text(texts[i], i % 2 == 0 ? &ragged : &padded);
 }
 
-/* Without a norm, with every norm, and with rows that go where the values go or elsewhere. */
+/* Test masks without a norm, with every norm, and with rows in the output memory or in separate
+ * memory. */
 static void test_masks(void)
 {
     static const layout layouts[] = {
@@ -455,7 +456,7 @@ static void test_masks(void)
                 check_text(texts[which[i]], &layouts[n]);
 }
 
-/* No phase depends on the order of its threads, none on how many frames a block has. */
+/* No phase depends on the order of its threads or on the number of frames per block. */
 static void test_orders_and_lanes(void)
 {
     static const uint32_t orders[] = {1, 77, 1001};
@@ -593,7 +594,7 @@ static void test_options(void)
     spsh_featgen_close(featgen);
 }
 
-/* The host's memory runs out. */
+/* Host memory runs out. */
 static void test_no_memory(void)
 {
     fault_alloc fault = {.fail_at = UINT64_MAX};
@@ -614,9 +615,8 @@ static void test_no_memory(void)
     CHECK_I64(fault.live_count, 0);
 }
 
-/* Two of one device at once, of a large and a small transform, in turn: neither takes from the
- * other.
- */
+/* Use two objects on one device in turn, with a large and a small transform. Neither changes the
+ * other. */
 static void test_two_at_once(void)
 {
     static const char *const both[] = {"whisper-logmel,window_us=500000,norm=none", "kaldi-fbank"};
@@ -661,7 +661,7 @@ static void test_two_at_once(void)
     spsh_cuda_free(cuda, values);
 }
 
-/* A transform that no block has the memory for. */
+/* A transform that needs more memory than any block has. */
 static void test_too_large(void)
 {
     spsh_feature_options features = SPSH_FEATURE_OPTIONS_INIT;

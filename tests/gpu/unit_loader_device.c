@@ -39,7 +39,7 @@ enum {
 
 static spsh_cuda *cuda;
 static uint64_t seed;
-static uint64_t stride;     /* through kinds of batches */
+static uint64_t stride;     /* stride through the kinds of batches */
 static twin_controls *twin; /* NULL: the real plug-in */
 static char work[512], plain_path[600], mixed_path[600], pcm_path[600];
 
@@ -52,8 +52,8 @@ typedef struct pending {
 
 typedef struct borrower {
     void *stream, *event;
-    bool is_exact; /* features, too */
-    uint32_t late; /* batches after which it looks at them */
+    bool is_exact; /* features must be identical, too */
+    uint32_t late; /* number of batches by which it compares late */
     pending list[PENDING_MAX];
     uint32_t count;
 } borrower;
@@ -112,7 +112,7 @@ static const void *values_of(const spsh_batch *batch, size_t *ret_value_bytes)
     return batch->features;
 }
 
-/* Copied back, released, and looked at later. */
+/* Copy a batch back and release it. Compare its values later. */
 static void borrow(borrower *b, spsh_loader *loader, const spsh_batch *host,
                    const spsh_batch *batch)
 {
@@ -169,8 +169,8 @@ static void check_head(const spsh_batch *got, const spsh_batch *want)
     }
 }
 
-/* Until so many epochs have ended, or both say the same that is wrong. batches_max 0: no matter how
- * many. */
+/* Run both loaders until `epochs` epochs have ended or both report the same error. batches_max 0:
+ * no limit. */
 static spsh_status side_by_side(spsh_loader *host, spsh_loader *there, borrower *b, uint32_t epochs,
                                 uint32_t batches_max)
 {
@@ -201,7 +201,8 @@ static spsh_status side_by_side(spsh_loader *host, spsh_loader *there, borrower 
     return SPSH_OK;
 }
 
-/* Both opened, for two epochs; how it ended, and what the one with the device says of itself. */
+/* Open both loaders and run two epochs. Returns the last status, and the statistics of the loader
+ * with the device. */
 static spsh_status run(const char *path, const spsh_loader_options *opt, uint32_t late,
                        spsh_loader_stats *ret_stats)
 {
@@ -252,8 +253,8 @@ static uint32_t make_samples(uint32_t n, int16_t *pcm)
     return samples;
 }
 
-/* All of codec pcm, of one channel. is_malformed: the first blocks of some are of a form that there
- * is not, with checksums that are right. */
+/* Make a dataset of mono codec pcm records. is_malformed: the first blocks of some records have an
+ * invalid form, under correct checksums. */
 static void make_pcm(const char *path, bool is_malformed)
 {
     static int16_t pcm[PCM_SAMPLES_MAX];
@@ -298,7 +299,7 @@ static void publish_statistics(const spsh_dataset *dataset)
     require(spsh_statistics_publish(&content, NULL, &err));
 }
 
-/* A byte of its payload is another. */
+/* Change a byte of its payload. */
 static void flip(const char *path, uint64_t position)
 {
     char file[700];
@@ -355,7 +356,7 @@ static spsh_loader_options options_of(const kind *k)
 static const char speeds[] = "speeds=0.9:1:1.1,gain_probability=0.5,gain_db_min=-9";
 static const char masks[] = "time_masks=1,time_mask_frames_max=5,frequency_masks=1,"
                             "frequency_mask_bins_max=4";
-/* Up to all of an utterance. */
+/* Masks of up to a whole utterance. */
 static const char wide[] = "time_masks=2,time_mask_frames_max=1000000,frequency_masks=2,"
                            "frequency_mask_bins_max=1000";
 static const char both[] = "speeds=0.9:1:1.1,gain_probability=0.5,gain_db_min=-9,time_masks=3,"
@@ -409,8 +410,8 @@ static void test_engines_and_ranks(void)
     }
 }
 
-/* Nothing is looked at, and so in the twin nothing is done, before many more batches were asked
- * for: the loader itself has to wait for the events. */
+/* The borrower compares late, so the host emulation delays all work until many more batches were
+ * requested. The loader itself has to wait for the events. */
 static void test_late_borrower(void)
 {
     spsh_loader_options opt = options_of(&kinds[8]);
@@ -447,7 +448,7 @@ static void test_samples_go_over_for_masks(void)
     CHECK(stats.copied_bytes >= 2 * stats.microseconds * 16 / 1000);
 }
 
-/* Values of the batch, waited for. */
+/* Wait for the batch, and copy its values to the host. */
 static void copy_back(const spsh_batch *batch, int16_t *pcm)
 {
     require(spsh_cuda_event_synchronize(cuda, batch->ready, &err));
@@ -456,7 +457,7 @@ static void copy_back(const spsh_batch *batch, int16_t *pcm)
     require(spsh_cuda_synchronize(cuda, batch->stream, &err));
 }
 
-/* A borrower that waits for all it does releases without an event. */
+/* A borrower that waits for all of its work releases without an event. */
 static void test_plain_release(void)
 {
     static int16_t got[1 << 20];
@@ -635,7 +636,7 @@ static void test_pinned_arena(void)
 
 /* ---- only with the host emulation ---- */
 
-/* KiB of mappings that a process forked from here would not get. */
+/* Return the KiB of mappings that a forked child does not inherit. */
 static uint64_t not_forked_kib(void)
 {
     char line[512];
@@ -653,8 +654,8 @@ static uint64_t not_forked_kib(void)
     return kib;
 }
 
-/* Each fork would copy pinned pages. Where reads land is never forked; slots are, for children that
- * look at a batch in the host's memory. */
+/* Each fork would copy pinned pages. Children never inherit the read buffers. They inherit slots if
+ * batches are in host memory, to read a borrowed batch. */
 static void test_slots_are_not_forked(void)
 {
     spsh_dataset *dataset = open_dataset(plain_path);
@@ -729,15 +730,15 @@ static void test_no_memory(void)
     spsh_dataset_close(dataset);
 }
 
-/* The device fails once, when a slot is given back. The next batch becomes ready all the same; it
- * is not served. */
+/* The device fails once, when a slot is released. The next batch still becomes ready, but it is not
+ * served. */
 static void test_failure_lasts(void)
 {
     spsh_dataset *dataset = open_dataset(plain_path);
     spsh_loader_options opt = device_options();
     const spsh_batch *batch = NULL;
     spsh_status rc = SPSH_E_IO;
-    opt.is_asked = true; /* no thread uses the twin while nothing is asked for */
+    opt.is_asked = true; /* no thread uses the device while no batch is requested */
     spsh_loader *loader = open_loader(dataset, &opt);
     require(spsh_loader_ask(loader, 0, 0, &err));
     require(spsh_loader_next(loader, &batch, &err));
@@ -755,7 +756,8 @@ static void test_failure_lasts(void)
     spsh_dataset_close(dataset);
 }
 
-/* Next says it, more than once; nothing hangs; and all can be closed. */
+/* spsh_loader_next reports the lost device repeatedly. Nothing hangs, and everything can be closed.
+ */
 static void test_lost_device(void)
 {
     spsh_dataset *dataset = open_dataset(plain_path);

@@ -90,7 +90,7 @@ static void test_all_kinds(void)
     close_all(c);
 }
 
-/* After a failure elsewhere, the call returns at once, with work in progress. */
+/* After a failure elsewhere, close returns at once, with work in flight. */
 static void test_given_up(void)
 {
     spsh__collectives *c = NULL;
@@ -108,7 +108,8 @@ static void test_given_up(void)
     close_all(NULL);
 }
 
-/* A sum without a partner ends at the deadline, is named, and leaves the device usable. */
+/* A sum without a partner ends at the deadline with an error that names it. The device stays
+ * usable. */
 static void test_late(void)
 {
     static const struct {

@@ -6,7 +6,7 @@
 # release of this system, the next Debian, whose Python and C library are newer, and Ubuntu 22.04 if its keyring is installed.
 # Speech is read from SPEECHSHARD_TEST_DATA; without it, tones are packed.
 #
-# Skipped without root, debootstrap, mount namespaces, or a network, and a suite alone if no system can be made of it.
+# Skipped without root, debootstrap, mount namespaces, or a network, and skips a suite if no system can be made of it.
 set -eu
 
 build=$1

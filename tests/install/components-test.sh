@@ -40,7 +40,7 @@ for component in $components; do
         { echo "tools/packaging/debian/rules does not install the component $component once"; exit 1; }
     cat "$work/$component.files" >>"$work/sum"
 done
-[ ! -e "$work/python.files" ] || cat "$work/python.files" >>"$work/all.files" # not in a plain `cmake --install`
+[ ! -e "$work/python.files" ] || cat "$work/python.files" >>"$work/all.files" # excluded from a plain `cmake --install`
 LC_ALL=C sort "$work/sum" >"$work/sum.files"
 LC_ALL=C sort "$work/all.files" | diff - "$work/sum.files" ||
     { echo "of all files (<), the components (>) have some twice or not at all"; exit 1; }

@@ -1,6 +1,6 @@
 #!/bin/sh
 # use-wheel.sh: a user's first commands with a wheel. bare-wheel-test.sh runs it as root of a bare system, with the wheels
-# and a folder `corpus` beside it.
+# and a folder `corpus` next to it.
 set -eu
 cd /files
 

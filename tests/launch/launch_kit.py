@@ -41,7 +41,7 @@ class Kit:
         return path
 
     def whole(self, *words):
-        """The hash of weights that were never interrupted."""
+        """The hash of the weights of an uninterrupted run."""
         done = subprocess.run([self.program, self.base, "run", "whole", *WORDS, *words], check=False,
                               capture_output=True, encoding="utf-8")
         equal(done.returncode, 0, f"one process: {done.stderr}")

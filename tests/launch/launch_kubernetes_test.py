@@ -1,6 +1,6 @@
-"""tools/launch's files for Kubernetes: their kinds know every key; and their containers' commands, with the variables
-that controllers set, train: processes that are killed, or told to go, come back as the file says, and end with the bits
-of a run that nothing happened to.
+"""tools/launch's files for Kubernetes. The schema of each kind must contain every key. The commands of the containers,
+with the variables that controllers set, must train. Processes that are killed or signaled restart as the file states,
+and end with the bits of an undisturbed run.
 
     launch_kubernetes_test.py TRAIN_RANK SPEECHSHARD
 
@@ -25,7 +25,7 @@ FILES = ["indexed-job.yaml", "mpijob.yaml", "pytorchjob.yaml"]
 
 
 def mutated(node, path=()):
-    """Copies with one key misspelt, one after the other; those of free maps aside."""
+    """The path of each key, to misspell it; without the keys of free maps."""
     free = ("env", "requests", "limits", "selector", "mpiReplicaSpecs", "pytorchReplicaSpecs", "metadata")
     if isinstance(node, dict):
         for key in node:
@@ -75,7 +75,7 @@ def container(template):
 
 
 def command(words, run, program, more=()):
-    """With this test's paths, and what makes its run small. The rank's script counts on its words' places."""
+    """Arguments with the paths of this test and settings for a small run. The rank's script depends on their order."""
     words = [word.replace("/data/corpus.yaml", str(kit.config)).replace("/data/run", str(base / run)) for word in words]
     words = [word for word in words if not word.startswith("data.virtual_world")]
     if "speechshard" in words:
@@ -87,7 +87,7 @@ def command(words, run, program, more=()):
 
 
 def test_indexed_job():
-    """One process is killed, one told to go, in the middle of an epoch."""
+    """One process is killed and one is terminated by a signal, in the middle of an epoch."""
     service, job = load(LAUNCH / "indexed-job.yaml")
     spec, pod = job["spec"], job["spec"]["template"]["spec"]
     train = container(job["spec"]["template"])
@@ -154,7 +154,7 @@ def test_mpijob():
     kit.until(lambda: sum(kit.served("mpijob").values()) > 20, "utterances", process)
     process.terminate()
     equal(kit.end(process), 75, f"{kit.said(process)}")
-    hostfile.write_text("localhost slots=3\n") # a worker fewer
+    hostfile.write_text("localhost slots=3\n") # one worker fewer
     process = kit.popen(*words, **{**common, **variables})
     equal(kit.end(process), 0, f"{kit.said(process)}")
     kit.check_served_once("mpijob", 2)

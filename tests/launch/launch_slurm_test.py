@@ -86,7 +86,7 @@ def test_told_queued_again_and_other_tasks():
 
 
 def test_a_task_is_killed():
-    """All start again in the job that there is."""
+    """All tasks restart in the same job."""
     job = Job(2, "killed", "train.checkpoint_every_s=1e-9")
     cluster.until(served_beyond("killed", 20), "utterances")
     os.kill(max(kit.ranks()), signal.SIGKILL)

@@ -1,12 +1,13 @@
-"""manifests.py: what Kubernetes and Kubeflow say that a manifest may have.
+"""manifests.py: the keys that Kubernetes and Kubeflow allow in a manifest.
 
     for document in load(path):
-        errors = validate(document)       # None: nothing is at hand that knows this kind
+        errors = validate(document)       # None: no schema of this kind is available
 
-Two sources, of which whichever is there is asked: the models in the Python clients (tools/install-python.sh kubernetes), and the operators' own definitions,
+Uses the available ones of two sources: the models in the Python clients (tools/install-python.sh kubernetes), and
+the operators' own definitions,
 as files `kubeflow.org_mpijobs.yaml` (manifests/base of kubeflow/mpi-operator) and `kubeflow.org_pytorchjobs.yaml`
 (manifests/base/crds of kubeflow/training-operator, release 1.9) in the folder `kubernetes` of $SPEECHSHARD_TEST_DATA, else
-of ../shared/data. Both refuse a key that they do not know, which an API server would drop in silence.
+of ../shared/data. Both reject an unknown key, which an API server would silently drop.
 """
 import functools
 import os
@@ -99,7 +100,7 @@ def validator(kind, version):
 
 
 def validate(document):
-    """Errors of all that know the kind."""
+    """Errors of all sources that know the kind."""
     kinds = {("v1", "Service"): "V1Service", ("batch/v1", "Job"): "V1Job",
              ("kubeflow.org/v1", "PyTorchJob"): "KubeflowOrgV1PyTorchJob"}
     errors = None

@@ -23,7 +23,7 @@ done
 deny tools/pack  '#include "speechshard/dedup'
 deny tools/dedup '#include "speechshard/pack'
 deny train    '#include "(shardfmt|loader|featgen|tools)/'
-# Unbounded, unchecked, not thread-safe, or a liberty that a library does not take.
+# Functions that are unbounded, unchecked, not thread-safe, or not appropriate in a library.
 unsafe='sprintf|strcpy|strcat|strncpy|strtok|gets|atoi|atol|rand|srand'
 unsafe="$unsafe|asctime|ctime|gmtime|localtime|getenv|setenv|setlocale"
 unsafe="\\b($unsafe|exit|abort|printf|system)[[:space:]]*\\("
@@ -35,7 +35,7 @@ if [ -d train ] && grep -rnE "$unsafe" train --include='*.[ch]' --include='*.cc'
     bad=1
 fi
 
-# One function reads decimal numbers. The C library's read the decimal point of the locale.
+# One function reads decimal numbers. The functions of the C library use the decimal point of the locale.
 for part in shardfmt loader featgen train tools; do
     [ -d "$part" ] || continue
     if grep -rnE '\b(strto(d|f|ld)(_l)?|atof)[[:space:]]*\(' "$part" --include='*.[ch]' --include='*.cc' |
@@ -59,7 +59,7 @@ for part in shardfmt loader featgen train tools; do
     if find "$part" -name '*.cc' | grep .; then bad=1; fi
 done
 
-# One place takes memory, so that failure can be injected everywhere. (In tests of train the linker
+# One place allocates memory, so that failures can be injected everywhere. (In tests of train the linker
 # replaces malloc and its kin.)
 for dir in shardfmt featgen loader; do
     if [ -d "$dir/src" ] &&

@@ -1,5 +1,5 @@
 #!/bin/sh
-# check-lists.sh ROOT: nothing is forgotten where things are listed: every source and public header is
+# check-lists.sh ROOT: the lists of the tree are complete: every source and public header is
 # in the CMakeLists.txt of its part, every test and seed folder is used, links in the documents lead
 # somewhere.
 set -eu
@@ -11,7 +11,7 @@ listed() { # listed CMAKELISTS FILE: by its path relative to the list
     echo "$1 does not name $2"
     bad=1
 }
-# every FILE of a part that find gives must be in its list; a part without any has moved
+# every file that find prints for a part must be in its list; a part without files has moved
 part_listed() { # part_listed PART FIND-TEST...
     part=$1
     shift
@@ -38,7 +38,7 @@ done
 for folder in unit prop fault fuzz golden gpu mpi; do
     part_listed "tests/$folder" -name '*.c'
 done
-for file in tests/cli/*_test.sh; do # most are registered by name, in one loop
+for file in tests/cli/*_test.sh; do # one loop registers most tests by name
     grep -qw "$(basename "$file" _test.sh)" tests/cli/CMakeLists.txt && continue
     echo "tests/cli/CMakeLists.txt does not name $file"
     bad=1

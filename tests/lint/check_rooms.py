@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""check_rooms.py ROOT: every file is in a room and includes only what tests/lint/rooms.txt allows it.
+"""check_rooms.py ROOT: every file is in a room and includes only headers that tests/lint/rooms.txt allows.
 
-It also holds that
+It also checks that
 - a header is included as "file.h" from its own room, and as "room/file.h" from another;
 - no two files of the repository's C sources have the same name;
 - no two headers or sources define a type spsh__x of the same name;
@@ -17,7 +17,7 @@ import sys
 FILES_MAX = 30
 PARTS = ("shardfmt", "featgen", "loader", "train", "tools")
 CODE = {".c", ".cc", ".h", ".cu", ".cuh"}
-# Where a header of a part is looked for: the part's -I, as its CMakeLists.txt sets them.
+# Include folders of each part: the -I options that its CMakeLists.txt sets.
 ROOTS = {
     "shardfmt": ["shardfmt/src"],
     "featgen": ["featgen/src"],
@@ -83,7 +83,7 @@ def without_comments(text):
 
 
 def find_header(root, path, spelled):
-    """The private header that an include means, or None: a public one, or one of a library."""
+    """The private header that an include refers to, or None for a public header or one of a library."""
     part = path.parts[0]
     own = root / path.parent / spelled
     if own.is_file():

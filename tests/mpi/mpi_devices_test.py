@@ -22,7 +22,7 @@ UTTERANCES = 96
 base = pathlib.Path(tempfile.mkdtemp(prefix="devices-"))
 WORDS = ["train.backend=cuda", "train.precision=fp32", "train.deterministic=true", "data.max_padded_seconds=0.4",
          "data.virtual_world=6", "train.epochs=1",
-         f"train.deadline_ms={30000 if WHICH == 'faults' else 300000}"] # what never comes is waited for
+         f"train.deadline_ms={30000 if WHICH == 'faults' else 300000}"] # the faults tests wait until the deadline
 SHORT = ["data.dev=[]", "train.samples_max=40"] # without evaluations, and about half an epoch
 
 
@@ -51,7 +51,7 @@ def remove(*runs):
 
 
 def near(got, want, what, within=2e-3):
-    """Steps' losses and norms: sums in another order, and then weights that are a little others."""
+    """Compare losses and norms of steps. Sums in another order also change the weights slightly."""
     equal(len(got), len(want), f"{what}: steps")
     for one, other in zip(got, want):
         for name in ["loss", "gradient_norm"]:
@@ -63,7 +63,7 @@ def near(got, want, what, within=2e-3):
 # ---- sums
 
 def test_nccl():
-    """Buckets with parts, and some that are all rest; a rank has several leaves, one, or an empty one."""
+    """Buckets with parts, and buckets that are only a remainder. A rank has several leaves, one, or an empty one."""
     train(1, "one")
     for count in [2, 4]:
         for strategy in ["allreduce", "partitioned"]:
@@ -77,7 +77,7 @@ def test_nccl():
 
 
 def test_host():
-    """The same bits for any number, and with steps of several batches per process."""
+    """The bits are the same for any number of processes, and with steps of several batches per process."""
     words = ["train.exchange=host", "train.accumulate=1", *SHORT]
     for more in [("model.hidden=64",), ("train.accumulate=3", "data.virtual_world=3")]:
         train(1, "one", *words, *more)
@@ -107,7 +107,7 @@ def test_other_numbers_of_devices():
 
 
 def test_overflow():
-    """Where one rank's gradients leave fp16, all leave the step out, and all lower the scale."""
+    """If the gradients of one rank overflow fp16, all ranks skip the step and lower the scale."""
     words = ["train.precision=fp16", "train.rnn=stepwise", "data.virtual_world=4", "data.dev=[]", "train.epochs=2",
              "train.samples_max=120"]
     train(1, "one", *words)
@@ -121,7 +121,7 @@ def test_overflow():
 
 
 def test_which_exchange():
-    """Without NCCL, or with a device for two ranks, the host does it, or says why not."""
+    """Without NCCL, or with one device for two ranks, the host computes the sums or reports why it cannot."""
     for more, text in [({"TWIN_NCCL": "/none/of/it"}, "cannot load NCCL"), ({"TWIN_DEVICE_KEY": 7}, "share a GPU")]:
         done = train(2, "some", *SHORT, **more)
         check("gradients are exchanged through the host: " in done.output and text in done.output, f"said {done.output}")
@@ -133,7 +133,7 @@ def test_which_exchange():
 
 # ---- faults
 
-# Several starts at once: they wait, most of the time.
+# Several starts run in parallel, since they wait most of the time.
 
 def begin_faults(*faults):
     return [(fault, start(3, f"{strategy}.{fault}", "train.exchange=nccl", f"train.strategy={strategy}", *SHORT,
@@ -164,7 +164,7 @@ def check_without_rank_1(fault, without):
     exchanges = ["nccl", "host"]
     starts = [start(3, exchange, f"train.exchange={exchange}", *SHORT, fault) for exchange in exchanges]
     for exchange, done in zip(exchanges, [one.end(without=without) for one in starts]):
-        for other in [0, 2]: # one may see the other end first
+        for other in [0, 2]: # one rank may detect the exit of the other first
             check(done.codes[other] == 70 and "rank " in done.said[other],
                   f"{exchange}, {fault}: rank {other} ends with {done.codes[other]}: {done.said[other]}")
         check(re.search("rank ([0-9]+, )*1(,| is missing| disconnected)", done.said[0] + done.said[2]),

@@ -190,7 +190,7 @@ class Runs:
         return done
 
     def weights(self, run):
-        """Their hash."""
+        """Hash of the weights of a run."""
         return subprocess.run([self.program, self.base, "hash", run], capture_output=True, encoding="utf-8",
                               check=True).stdout.strip()
 
@@ -204,7 +204,7 @@ class Runs:
             path.unlink()
 
     def check_served_once(self, run, epochs):
-        """By processes with `served:RUN`."""
+        """Check that processes with `served:RUN` served each utterance once per epoch."""
         served = collections.Counter()
         for path in self.base.glob(f"{run}.[0-9]"):
             served.update(path.read_text().splitlines())

@@ -1,5 +1,5 @@
-"""Runs of a model in stages: the bits of one process that has it all, stops and other strategies in between; a stage
-that is lost ends the others.
+"""Runs of a model in stages produce the bits of one process, also with stops and other strategies in between. A lost
+stage ends the others.
 
     mpi_pipeline_test.py TRAIN_RANK
 """

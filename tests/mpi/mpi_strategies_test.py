@@ -14,7 +14,7 @@ STRATEGIES = {"dpsgd-ring": [], "d1-model": [], "d1-grad": [], "adpsgd-fixed": [
               "hogwild": [], "hierarchical-in-step": ["train.node_size=2", "train.outer=d1-model"],
               "hierarchical": ["train.node_size=2"]}
 FREE = ["adpsgd-fixed", "adpsgd-random", "ps-async", "hogwild", "hierarchical"]
-# A rate at which gradients that come late do not throw a model far from where it was.
+# A rate at which late gradients do not move a model far.
 SMALL = ["data.max_padded_seconds=0.4", "train.accumulate=1", "train.rate=1e-3"]
 EPOCHS = 6 # for a loss that falls
 
@@ -45,7 +45,7 @@ def check_learnt(run, epochs, falls=True):
 
 
 def has_fallen(run, evaluations):
-    """In the end; where a gradient can come as late as the machine likes it, in the mean of the second half."""
+    """Compare the last loss with the first. With unbounded staleness, compare the mean of the second half."""
     losses = [line["loss"] for line in evaluations]
     last = losses[len(losses) // 2:] if run in FREE else losses[-1:]
     return sum(last) / len(last) < losses[0]

@@ -25,7 +25,7 @@ folder = base / "meet"
 SECRET = "0123456789abcdef-of-this-test"
 FLOOD = 600
 MEETING = ".meeting-" + "[0-9a-f]" * 16 # not the draft, which has a longer name
-GIVEN = {"SPEECHSHARD_SECRET": SECRET} # to processes without a folder that they share
+GIVEN = {"SPEECHSHARD_SECRET": SECRET} # for processes without a shared folder
 
 
 def free_port():
@@ -62,7 +62,7 @@ def test_sums():
 
 
 def test_two_runs_at_once():
-    """In one folder, distinguished by their names."""
+    """Two runs in one folder are distinguished by their names."""
     runs = [world(2, "allreduce", 8, 1, job=job) for job in ["one", "two"]]
     done = [run.end() for run in runs]
     equal([set(one.codes.values()) for one in done], [{0}, {0}], f"{done[0].output}{done[1].output}")
@@ -76,14 +76,14 @@ def test_killed_or_hanging():
         for other in {0, 1, 2} - {rank}:
             check(done.codes[other] == 1 and "is missing: step 3" in done.said[other],
                   f"{fault} of {rank}: rank {other} ends with {done.codes[other]}: {done.said[other]}")
-        check(re.search(f"rank ([0-9]+, )*{rank}(, [0-9]+)* is missing", done.output), # one may see another end first
+        check(re.search(f"rank ([0-9]+, )*{rank}(, [0-9]+)* is missing", done.output), # a rank may miss another first
               f"{fault}: named no rank {rank}: {done.output}")
     done = world(3, "allreduce", 8, 1, "other-model", 1).end()
     check("same configuration" in done.output and 0 not in done.codes.values(), f"another model: {done.output}")
 
 
 def test_one_does_not_come():
-    """... or is of another run, or of another attempt: at one port each, where rank 0 is until the others have ended."""
+    """A rank is missing, or belongs to another run or attempt. Each case has a port, where rank 0 waits to the end."""
     short = {"TEST_DEADLINE_MS": 8000}
     without_1 = world(3, "allreduce", 8, 1, job="without 1", ranks=[2, 0], **short)
     without_0 = world(2, "allreduce", 8, 1, job="without 0", ranks=[1], **short)
@@ -108,7 +108,7 @@ def test_one_does_not_come():
 
 
 def test_one_who_left():
-    """... before rank 0 got to its claim: it comes again, and rank 0 waits for that connection."""
+    """A rank disconnects before rank 0 reads its claim, and connects again. Rank 0 waits for that connection."""
     port = free_port()
     first = world(2, "allreduce", 8, 1, where=f"tcp://127.0.0.1:{port}", ranks=[0], **GIVEN)
     first.wait_until(lambda: is_open(port))
@@ -153,7 +153,7 @@ def test_old_file():
 
 
 def offer(lines, port):
-    """One connection more, if the listener takes it now."""
+    """Open one more connection, if the listener accepts it now."""
     line = socket.socket()
     line.setblocking(False)
     line.connect_ex(("127.0.0.1", port))
@@ -169,8 +169,8 @@ def send(line, content):
 
 
 def test_flood():
-    """At the ports of ranks that wait, also of one that waits for rank 0's word: hundreds of connections that stay silent,
-    send garbage, frames of 2^63 bytes or the first half of a hello, or leave. The run has the weights of one process."""
+    """Hundreds of connections to the ports of waiting ranks, also of one that waits for the answer of rank 0, stay silent,
+    send garbage, frames of 2^63 bytes, or half a hello, or disconnect. The run has the weights of one process."""
     frame = struct.pack("<IIQQ", 0x53505300 | 1, 7, 1 << 63, 1)  # EAGER
     content = [frame * 100, frame[:20], b"SPSHMEET" + bytes(range(100)), b"\xff" * 5000, b"SPSHMEET\2\0\0\0"]
     want = hashes(world(1, "allreduce", 8, 1).end())
@@ -196,7 +196,7 @@ def test_flood():
 
 
 def drip(port, said):
-    """A hello, a byte at a time: the bytes that were taken before the connection was closed."""
+    """Send a hello one byte at a time. said: the bytes that were sent before the connection was closed."""
     content = Peer(b"none", port).hello()
     with connect(port) as line:
         line.settimeout(0.1)
@@ -213,9 +213,9 @@ def drip(port, said):
 
 
 def check_false_rank_0():
-    """A listener that does not know the secret, whatever it sends back, and one that relays to the true rank 0."""
+    """A listener without the secret fails with any answer, and so does a listener that relays to the true rank 0."""
     def hold(peer, line):
-        """peer: knows what the listener knows."""
+        """peer: state of the listener."""
         peer.said = take(line, 168)
         peer.ask = b"SPSHASKS" + peer.nonce
         line.sendall(peer.ask)
@@ -223,7 +223,7 @@ def check_false_rank_0():
         return b"SPSHHOLD" + os.urandom(32)
 
     def reflect(peer, line):
-        """The rank's own nonce, and its own proof."""
+        """Send back the rank's own nonce and its own proof."""
         peer.nonce = take(line, 168)[16:48]
         line.sendall(b"SPSHASKS" + peer.nonce)
         return b"SPSHHOLD" + take(line, 96)[64:]
@@ -277,7 +277,7 @@ def test_impostors():
 
     old = struct.pack("<8s6IQ128s", b"SPSHMEET", 1, 1, 1, 2, 0, port, 0, b"job")
     heard = Peer(SECRET.encode(), port)
-    with connect(port) as line:  # a claim that is made now, and replayed later
+    with connect(port) as line:  # a claim that is recorded now and replayed later
         line.sendall(heard.hello())
         heard.ask = take(line, 40)
         replayed = heard.claim(1, 2)
@@ -297,7 +297,7 @@ def test_impostors():
     for what, answer in refused:
         check(len(answer) == 128 and answer[:8] == b"SPSHNOPE" and b"job" not in answer, f"{what}: {answer}")
     equal(answer_to(None, hello=b"\0" * 168), b"", "said to garbage")
-    check_false_rank_0() # while that one takes its time
+    check_false_rank_0() # while the slow hello is in progress
     dripping.join()
     check(len(dripped) < 168, f"a connection that sends a byte now and then sent {len(dripped)}")
     second = world(2, "allreduce", 8, 1, where=f"tcp://127.0.0.1:{port}", ranks=[1], **GIVEN)
@@ -330,10 +330,10 @@ def test_secret_file():
     check("has 5 characters, expected at least 16" in rank.output and "short" not in rank.output, rank.output)
 
 
-# ---- whole runs, of the command's code
+# ---- complete runs with the code of the command
 
 def test_stopped_while_they_meet():
-    """As a signal ends a run, wherever a process waits: for the others, for rank 0, for rank 0's word."""
+    """A signal ends a run wherever a process waits: for the other ranks, for rank 0, or for the answer of rank 0."""
     words = [COMMAND, "train", base / "run.yaml", "-o", base / "stopped"]
     for rank, knows in [(0, True), (2, False), (2, True)]:
         with socket.socket() as first:

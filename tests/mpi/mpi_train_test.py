@@ -34,7 +34,7 @@ def read(path):
 # ---- sums
 
 def test_the_same_bits():
-    """Augmented and evaluated; with steps of several batches per process, and of less than one."""
+    """Runs with augmentation and evaluation, with steps of several batches per process or of less than one."""
     augment = "augment=speeds=0.9:1:1.1,time_masks=1,time_mask_frames_max=10,time_mask_share_max=0.2"
     for words in [(augment, "data.virtual_world=12", SMALL_STEPS, "train.accumulate=1"),
                   (augment, "data.virtual_world=4", SMALL_STEPS, "train.accumulate=3", "train.optimiser=sgd")]:
@@ -48,7 +48,7 @@ def test_the_same_bits():
 
 
 def go_on(run, counts, *words):
-    """Each number of processes for some batches of its last rank, the last number to the end."""
+    """Run each number of processes until its last rank has had some batches, and the last number to the end."""
     for i, count in enumerate(counts):
         is_last = i + 1 == len(counts)
         stop = [] if is_last else [f"stop:{count - 1}:{1 + i}"]
@@ -56,7 +56,7 @@ def go_on(run, counts, *words):
 
 
 def test_other_numbers_of_processes():
-    """Stopped twice in the middle of the first epoch, so that the third start sees its end and the second one's. The
+    """The run is stopped twice in the middle of the first epoch: the third start ends both epochs. The
     model is large enough for each process to have a part of it."""
     for strategy in ["allreduce", "partitioned"]:
         words = ["data.virtual_world=6", SMALL_STEPS, "model.hidden=96", f"train.strategy={strategy}"]
@@ -85,11 +85,11 @@ def test_steps_stay_as_large():
 # ---- faults
 
 FAULT_WORDS = ["data.virtual_world=6", SMALL_STEPS]
-SOON = "train.deadline_ms=30000" # for one that does not answer; those that are only slow must answer within it
+SOON = "train.deadline_ms=30000" # deadline for a rank that does not answer; slow ranks must answer within it
 
 
 def test_killed():
-    """kill -9 of either rank at some batches, until the run is through."""
+    """kill -9 of either rank at some batches, until the run is finished."""
     train(1, "one", *FAULT_WORDS)
     for rank, batch in [(0, 2), (1, 5), (0, 13), (1, 17), (0, 20)]:
         done = train(2, "some", "resume", f"kill:{rank}:{batch}", "train.checkpoint_every_s=1e-9", *FAULT_WORDS,
@@ -128,7 +128,7 @@ def test_stopped_by_one():
         done = train(2, "some", fault, "end:0:1", *words, want=75)
         said = [line for line in done.output.splitlines() if "stopped after step" in line]
         check("rank 0 at the end: stopped after step" in done.output, f"was not waited for: {done.output}")
-        # mpirun may have ended the other one before it said so.
+        # mpirun may have ended the other rank before it printed the line.
         equal(len({line.partition("stopped")[2] for line in said}), 1, f"steps: {said}")
         train(3, "some", "resume", *words)
         equal(weights("some"), weights("one"), fault)
@@ -137,7 +137,7 @@ def test_stopped_by_one():
 
 
 def test_signals():
-    """To mpirun, as a scheduler sends them: USR1 reaches the processes, TERM gives them a second."""
+    """Send signals to mpirun, like a scheduler: USR1 reaches the processes, TERM leaves them one second."""
     words = [COMMAND, "train", base / "run.yaml", "-o", base / "signals", "--resume", "auto", *FAULT_WORDS,
              "train.epochs=100000"]
     run = Processes(3, *words)

@@ -12,7 +12,7 @@ PROGRAM = sys.argv[1]
 
 
 def same(virtual_world, accumulate, *counts):
-    """One hash for all."""
+    """Check that all ranks print the same hash."""
     want = None
     for strategy in ["allreduce", "partitioned"]:
         for count in counts:

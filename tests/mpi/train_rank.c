@@ -1,7 +1,7 @@
 /* train_rank.c: a process of a run, for tests that start several, with faults for given ranks.
  *
  *     train_rank BASE make                       dataset, vocabulary, and BASE/run.yaml
- *     train_rank BASE hash RUN                   of the newest checkpoint: weights and the rest
+ *     train_rank BASE hash RUN                   hash of the newest checkpoint: weights and the rest
  *     train_rank BASE run RUN [FAULT...] [KEY=VALUE...]
  *         resume              from the newest checkpoint
  *         stop:RANK:BATCH     that rank requests a stop at the n-th batch of its start
@@ -27,12 +27,13 @@ typedef struct fault {
 static fault faults[8];
 static size_t fault_count;
 static uint64_t batches, heard_batches; /* all batches; those of evaluations */
-static const spsh_loader *training;     /* opened first; a rank may evaluate before it learns */
+static const spsh_loader *training;     /* the first loader opened; a rank may evaluate before it
+                                         * trains */
 static FILE *served;
 static unsigned end_s;
 static kit_run run;
 
-/* The linker gives these names.
+/* The linker option --wrap defines these names.
  * NOLINTBEGIN(bugprone-reserved-identifier,readability-identifier-naming) */
 spsh_status __real_spsh_loader_next(spsh_loader *loader, const spsh_batch **ret, spsh_error *err);
 spsh_status __wrap_spsh_loader_next(spsh_loader *loader, const spsh_batch **ret, spsh_error *err);

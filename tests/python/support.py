@@ -31,7 +31,7 @@ def work_dir():
 
 
 def make_dataset(name, count, milliseconds=200, options=()):
-    """make_corpus packed: utterances in two rates, mono and stereo, every seventh a copy."""
+    """Pack a make_corpus corpus: utterances in two rates, mono and stereo, every seventh a copy."""
     path = work_dir() / f"{name}.spsh"
     if not path.exists():
         corpus = work_dir() / f"{name}-corpus"
@@ -75,7 +75,7 @@ def make_corpus(name, count, milliseconds=200):
 
 
 def command(*words, **options):
-    """Standard output of the command."""
+    """Run the command and return its standard output."""
     words = [COMMAND, *words]
     return subprocess.run(words, check=True, stdout=subprocess.PIPE, **options).stdout
 
@@ -87,7 +87,7 @@ def tree(folder):
 
 
 class Stop(Exception):
-    """What a callback raises to stop a call."""
+    """Exception that a callback raises to stop a call."""
 
 
 def stop_in_the_middle(test, call, published):

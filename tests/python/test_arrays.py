@@ -83,7 +83,7 @@ class ArrayTest(unittest.TestCase):
                 self.mono.__dlpack__(**wrong)
 
     def test_dlpack_fields(self):
-        """The ABI, read with the eyes of a consumer."""
+        """The DLPack ABI, read like a consumer reads it."""
 
         class Tensor(ctypes.Structure):
             _fields_ = [

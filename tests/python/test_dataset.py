@@ -1,4 +1,4 @@
-"""speechshard.Dataset: a sequence of utterances, found by id as well."""
+"""speechshard.Dataset: a sequence of utterances, with lookup by id."""
 
 import json
 import pickle

@@ -61,7 +61,7 @@ def used_bytes(device):
 
 
 class Taken:
-    """Stands for a framework's tensor: it owns a capsule until it is dropped."""
+    """Substitute for a framework's tensor: it owns a capsule until it is dropped."""
 
     def __init__(self, array, **keywords):
         self.capsule = array.__dlpack__(**keywords)

@@ -26,7 +26,7 @@ class DamageTest(unittest.TestCase):
         self.addCleanup(shutil.rmtree, self.path)
         shard = next((self.path / "shards").iterdir())
         data = bytearray(shard.read_bytes())
-        # A long one: its batch does not hold all that could take its place.
+        # A long utterance: its batch does not contain all possible substitutes.
         longest = max(self.whole, key=lambda u: u.samples)
         pcm = memoryview(longest.audio()).tobytes()
         data[data.index(pcm) + len(pcm) // 2] ^= 1
@@ -170,7 +170,7 @@ def fast():
 
 
 class WaitingTest(unittest.TestCase):
-    """next() waits for reads that do not come back."""
+    """next() waits for reads that do not return."""
 
     def setUp(self):
         library = support.BUILD_DIR / "tests" / "libslow_read.so"

@@ -23,7 +23,7 @@ SMALL_WORDS = ["--codec", "flac", "--shard-size", "64K", "--jobs", "1"]
 
 
 def stop_at(phase):
-    """A callback that stops in the middle of a phase."""
+    """Return a callback that stops in the middle of a phase."""
 
     def progress(at, done, total):
         if at == phase and done > total / 3:  # some shards are sealed
@@ -197,7 +197,7 @@ class PackTest(unittest.TestCase):
         self.assertFalse((self.output / "manifest.spsh").exists())
 
     def test_a_signal_handler_may_stop_it(self):
-        """Without a callback for progress, too: the calling thread looks for signals."""
+        """The calling thread checks for signals without a progress callback, too."""
 
         def on_alarm(number, frame):
             raise support.Stop("alarm")
@@ -235,7 +235,7 @@ class PackTest(unittest.TestCase):
         self.assertEqual(len(counts), 1000)
 
     def test_the_interpreter_lock_is_released(self):
-        """A pack reads a pipe that a thread of this process feeds: with the lock held, neither ends."""
+        """Pack reads a pipe that a thread of this process feeds. If pack held the lock, neither would end."""
         archive = support.work_dir() / "corpus.tar"
         subprocess.run(["tar", "-cf", archive, "-C", self.corpus, "."], check=True)
         program = (
@@ -361,7 +361,7 @@ class PackTest(unittest.TestCase):
     # ---- help ----
 
     def test_keywords_are_the_options_of_the_commands(self):
-        elsewhere = {  # not for Python, or of another function
+        elsewhere = {  # not available in Python, or an option of another function
             "audit": {"check"},
             "train": {"estimate", "make_vocab", "vocab_kind", "vocab_profile", "vocab_symbols"},
         }

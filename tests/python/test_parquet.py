@@ -264,7 +264,7 @@ class Columns(ParquetTest):
         pq.write_table(table, self.root / "train.parquet")
         self.assertEqual(Stream(self.root).samples["f"]["extras"], {"note": "\ufffd\ufffd"})
         table = table.rename_columns(["id", "audio", "text"])
-        # Arrow itself refuses these; no row of theirs is lost silently.
+        # Arrow itself rejects these files; none of their rows may be lost silently.
         words = pa.array([b"ok", b"\xff"], pa.binary()).view(pa.string())
         texts = pa.DictionaryArray.from_arrays(pa.array([0, 1, 0, 1, 0, 1, 0]), words)
         table = table.set_column(2, "text", texts)
@@ -707,10 +707,10 @@ def utterances(dataset):
 
 
 class SameAsUnpacked(ParquetTest):
-    """The fixtures of the layouts, as they are and as the parquet files that mirrors make of them."""
+    """The fixtures of the layouts, unchanged and as the parquet files that mirrors make from them."""
 
     def compare(self, root, parquet, fields, only_unpacked):
-        """only_unpacked: rejects of what a parquet file has no place for."""
+        """only_unpacked: rejects of rows that a parquet file cannot represent."""
         options = ["--json", "--max-rejects", "100%", "--quiet"]
         reports = []
         for words in (

@@ -1,5 +1,5 @@
-"""Real speech, packed by the command: the same order whatever serves it, each utterance once at any
-world size, shares as asked for, damage named and kept apart."""
+"""Real speech, packed by the command: the same order with any settings, each utterance once at any
+world size, shares as requested, damage reported and isolated."""
 
 import hashlib
 import os
@@ -19,7 +19,7 @@ if not DATA.is_dir():
     print(f"{DATA}: no such directory", file=sys.stderr)
     sys.exit(1 if os.environ.get("SPEECHSHARD_REQUIRE_DATA") == "1" else 77)
 
-# Each to each of the others; the same code serves those between.
+# Resume from each world size to each other one. FEWER omits sizes that use the same code.
 WORLDS = (1, 3, 8) if support.FEWER else (1, 2, 3, 4, 7, 8)
 
 

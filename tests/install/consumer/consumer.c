@@ -1,4 +1,4 @@
-/* consumer.c: the least that a program outside the tree can do with the library. */
+/* consumer.c: a minimal program outside the tree that uses the library. */
 #include <stdio.h>
 #include <string.h>
 

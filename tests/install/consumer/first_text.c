@@ -1,4 +1,4 @@
-/* first_text.c RUN DATASET: what a trained model hears in the first utterance. */
+/* first_text.c RUN DATASET: print the transcript of the first utterance by a trained model. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,13 +17,13 @@ int main(int argc, char **argv)
     spsh_recogniser_options options = SPSH_RECOGNISER_OPTIONS_INIT;
     spsh_error err = SPSH_ERROR_INIT;
 
-    options.checkpoint = argc > 1 ? argv[1] : "run"; /* its newest good one */
+    options.checkpoint = argc > 1 ? argv[1] : "run"; /* the newest good checkpoint of the run */
     if (spsh_recogniser_open(&options, &recogniser, &err) != SPSH_OK ||
         spsh_dataset_open(argc > 2 ? argv[2] : ".", NULL, &dataset, &err) != SPSH_OK ||
         spsh_reader_open(dataset, &reader, &err) != SPSH_OK ||
         spsh_dataset_rows(dataset, 0, 1, &row, &err) != SPSH_OK)
         goto out;
-    pcm = (int16_t *)malloc(row.samples * row.channels * sizeof(*pcm)); /* mono here */
+    pcm = (int16_t *)malloc(row.samples * row.channels * sizeof(*pcm)); /* this corpus is mono */
     if (pcm != NULL &&
         spsh_reader_read_i16(reader, 0, 0, pcm, row.samples, &samples, &err) == SPSH_OK &&
         spsh_recogniser_transcribe(recogniser, pcm, samples, row.sample_rate_hz, &text, &err) ==

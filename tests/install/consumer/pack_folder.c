@@ -1,4 +1,4 @@
-/* pack_folder.c CORPUS DATASET: pack a corpus, and print what became of its rows. */
+/* pack_folder.c CORPUS DATASET: pack a corpus, and print the results of its rows. */
 #include <inttypes.h>
 #include <stdio.h>
 
