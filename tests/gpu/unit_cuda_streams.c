@@ -399,8 +399,7 @@ static void test_bad_captures(void)
 
     must(table->graph_begin_fn(first, &err));
     record(event, first);
-    check_over(
-        spsh_cuda_event_query(cuda, event, &err)); /* a query of a captured event is invalid */
+    check_over(spsh_cuda_event_query(cuda, event, &err)); /* an event query is invalid */
 
     must(table->graph_begin_fn(first, &err));
     record(event, first);
