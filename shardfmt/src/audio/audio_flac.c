@@ -62,7 +62,7 @@ typedef struct flac_state {
     spsh_bytes own_file;  /* all of the source; empty: our own decoder is not for this stream */
     uint64_t own_offset;  /* offset of the next frame */
     uint64_t own_sample;  /* its first */
-    uint64_t own_decoded; /* samples since libFLAC waits */
+    uint64_t own_decoded; /* samples that our decoder returned since libFLAC waits */
     int32_t *own_planes;
     size_t own_planes_bytes;
 
@@ -403,7 +403,7 @@ static spsh__flac_shape own_shape(const flac_state *state)
                               state->info->bits_per_sample, state->head.block_samples_max};
 }
 
-/* From the frame at that offset of the file, where libFLAC waits too. */
+/* Start at the frame at that offset of the file, where libFLAC waits, too. */
 static void own_begin(flac_state *state, uint64_t offset, uint64_t sample)
 {
     state->runs_own = state->own_file.size_bytes > 0;
@@ -479,7 +479,8 @@ static uint32_t own_frame(flac_state *state, spsh_bytes rest, const FLAC__int32 
     return frame.block_samples;
 }
 
-/* The next frame. false: it is not plain, or not there although more samples are stated. */
+/* Decode the next frame. false: the frame is not plain, or is missing although more samples are
+ * stated. */
 static bool own_step(flac_state *state)
 {
     const FLAC__int32 *planes[FLAC__MAX_CHANNELS] = {NULL};
@@ -518,7 +519,7 @@ static spsh_status wrap_begin(spsh_decoder *decoder, flac_state *state, spsh_err
     return take_planes(decoder, state, err);
 }
 
-/* The source from the next frame on, up to its end or as much as a frame may have. */
+/* Get the source from the next frame on, up to its end or to the maximum size of a frame. */
 static spsh_status wrap_view(spsh_decoder *decoder, flac_state *state, spsh_bytes *ret_rest,
                              spsh_error *err)
 {
@@ -526,7 +527,7 @@ static spsh_status wrap_view(spsh_decoder *decoder, flac_state *state, spsh_byte
     const uint64_t left = state->own_offset < size ? size - state->own_offset : 0;
     if (spsh__source_view(&decoder->source, state->own_offset, (size_t)left, ret_rest))
         return SPSH_OK;
-    /* A frame of verbatim samples has less, and no encoder writes a longer one. */
+    /* A frame of verbatim samples is smaller, and no encoder writes a larger frame. */
     const size_t wanted = FRAME_OVERHEAD_BYTES + state->own_planes_bytes;
     if (wanted > state->frame_bytes_size) {
         spsh__free(&decoder->allocator, state->frame_bytes);
@@ -607,7 +608,7 @@ static spsh_status wrap_step(spsh_decoder *decoder, flac_state *state, spsh_erro
 {
     const FLAC__int32 *planes[FLAC__MAX_CHANNELS] = {NULL};
     spsh_bytes rest = {NULL, 0};
-    errno = 0; /* library_failed looks at it */
+    errno = 0; /* library_failed checks it */
     spsh_status rc = wrap_view(decoder, state, &rest, err);
     if (rc != SPSH_OK)
         return rc;

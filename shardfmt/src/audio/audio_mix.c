@@ -15,7 +15,8 @@ void spsh_mix_i16(const int16_t *pcm, uint64_t samples, uint32_t channels, int16
         int32_t sum = 0;
         for (uint32_t c = 0; c < channels; c++)
             sum += pcm[n * channels + c];
-        /* An offset of whole means keeps the dividend positive, where division rounds down. */
+        /* Adding a multiple of the divisor keeps the dividend positive, so that the division rounds
+         * down. */
         dst[n] = (int16_t)((2 * sum + count + 131072 * count) / (2 * count) - 65536);
     }
 }

@@ -1,11 +1,11 @@
 /* audio_mpg123.c: MP3 through libmpg123, the only file that includes it.
  *
- * Not through libsndfile, for two reasons. libmpg123 writes about damaged frames to the standard
- * error stream unless it is told not to, and libsndfile does not tell it. And libmpg123 chooses one
- * of several decoders by the processor, whose samples differ in the last bit: here one decoder is
- * named for each architecture, so that a PCM hash does not depend on the machine.
+ * libsndfile does not suit, for two reasons. libmpg123 prints messages about damaged frames to
+ * standard error unless they are disabled, and libsndfile does not disable them. And libmpg123
+ * chooses one of several decoders by the processor, whose samples differ in the last bit. Here one
+ * decoder is fixed for each architecture, so that a PCM hash does not depend on the machine.
  *
- * The library is shown nothing but the chain of frames that audio_mp3.c has walked.
+ * The library gets only the chain of frames that audio_mp3.c has walked.
  */
 #include "audio_internal.h"
 
@@ -73,7 +73,7 @@ static mpg123_handle *make_library(void)
     static const char *const names[] = {"x86-64", "NEON64", "generic"};
     mpg123_handle *library = NULL;
     (void)mpg123_init();             /* needed before version 1.27, without effect since */
-    int failed = MPG123_BAD_DECODER; /* unknown here: the next name; else memory is lacking */
+    int failed = MPG123_BAD_DECODER; /* not in this build, or no memory */
     for (size_t i = 0;
          i < sizeof(names) / sizeof(names[0]) && library == NULL && failed == MPG123_BAD_DECODER;
          i++)
@@ -172,7 +172,7 @@ static spsh_status mp3_open(spsh_decoder *decoder, spsh__audio_window *window, s
     return rc;
 }
 
-/* One call into the library, at most a scratch of floats. */
+/* Make one call into the library, for at most a scratch buffer of floats. */
 static uint64_t read_some(spsh_decoder *decoder, int16_t *dst, uint64_t wanted)
 {
     mp3_state *state = (mp3_state *)decoder->state;

@@ -1,13 +1,13 @@
-/* audio_ogg.c: Ogg pages: what kind of stream, how long it says it is, and whether it is whole.
+/* audio_ogg.c: Ogg pages: the kind of a stream, its stated length, and whether it is complete.
  *
  *     "OggS" u8 0, u8 flags (1 continued, 2 first, 4 last), i64 granule, u32 serial, u32 sequence,
  *     u32 CRC-32, u8 n, n bytes of segment lengths, then the segments
  *
  * A file is one logical stream whose pages follow each other without a gap, each with its CRC. The
  * last page has flag 4, or ends with a complete packet: recorders that write as they go never set
- * the flag. The granule position of the last page is the length: for Opus in samples of
- * 48 kHz with the pre-skip in front, for Vorbis in samples. All pages are checked before a library
- * sees the file, and it is shown the intact ones only.
+ * the flag. The granule position of the last page is the length: for Opus in samples of 48 kHz with
+ * the pre-skip in front, for Vorbis in samples. All pages are checked before a library sees the
+ * file, and the library gets only the intact pages.
  */
 #include "audio_internal.h"
 
@@ -152,7 +152,7 @@ static spsh_status take_vorbis(spsh_bytes packet, spsh_audio_info *info, spsh_er
     return SPSH_OK;
 }
 
-/* The first page: one stream of a kind that is read. */
+/* Check the first page: one stream of a supported kind. */
 static spsh_status take_head(spsh__audio_window *window, const ogg_crc_table *table,
                              ogg_page *ret_page, spsh_audio_info *info, uint64_t *ret_pre_skip,
                              spsh_error *err)
@@ -186,7 +186,7 @@ static void explain(spsh__stream_extent *extent, const char *what, uint64_t offs
                    (unsigned long long)offset);
 }
 
-/* Where the tail of the file begins to be looked at: the last page is in there. */
+/* Offset at which the search of the tail begins: the tail contains the last page. */
 static spsh_status find_tail(spsh__audio_window *window, const ogg_crc_table *table,
                              uint64_t *offset, spsh_error *err)
 {
@@ -231,7 +231,7 @@ static uint32_t crc_with_end_flag(const ogg_crc_table *table, const ogg_page *pa
     return page->crc ^ crc;
 }
 
-/* Judge a stream whose intact pages end at offset, none of them with the flag. */
+/* Judge a stream whose intact pages end at offset without an end-of-stream flag. */
 static void judge_end(const ogg_crc_table *table, const ogg_page *last, bool is_open,
                       uint64_t offset, spsh__stream_extent *extent)
 {

@@ -142,7 +142,7 @@ static spsh_status parse_gsm(spsh__audio_window *window, spsh_audio_info *ret_in
     return SPSH_OK;
 }
 
-/* WAV with GSM: extent is the data chunk, head a header that says just that. */
+/* WAV with GSM: extent is the data chunk, and head is a header for only that chunk. */
 static spsh_status parse_wav_gsm(spsh__audio_window *window, sndfile_state *state,
                                  spsh_audio_info *ret_info, spsh_error *err)
 {
@@ -336,12 +336,14 @@ static spsh_status sndfile_open(spsh_decoder *decoder, spsh__audio_window *windo
     return rc == SPSH_OK ? open_library(decoder, state, err) : rc;
 }
 
-/* One call into the library, at most a scratch of floats. Fewer samples than asked: the end. */
+/* Make one call into the library, for at most a scratch buffer of floats. Fewer samples than
+ * requested mean the end. */
 static uint64_t read_some(spsh_decoder *decoder, int16_t *dst, uint64_t wanted)
 {
     sndfile_state *state = (sndfile_state *)decoder->state;
     uint64_t fit = SPSH__SCRATCH_BYTES / sizeof(float) / decoder->info.channels;
-    /* libsndfile counts the pad byte of an odd data chunk, and then makes a block of nothing. */
+    /* libsndfile counts the pad byte of an odd data chunk, and then decodes a block that does not
+     * exist. */
     if (!state->is_float && wanted > state->extent.samples - state->decoded)
         wanted = state->extent.samples - state->decoded;
     sf_count_t count = (sf_count_t)(wanted < fit ? wanted : fit);

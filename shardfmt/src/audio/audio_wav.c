@@ -6,9 +6,9 @@
  * The data chunk's size is a claim. It is believed when the file is that long. A size of
  * 0xffffffff, or one from 0x7ffff000 on that the file does not reach, comes from a writer that
  * could not seek back: the data then lasts to the end of the file and nothing is claimed. The same
- * holds for 0 when the RIFF size does not know of anything that follows either. Any other size that
- * the file does not reach means that the file is cut. The size in the RIFF header is otherwise
- * ignored: real files have it wrong by one (odd sizes).
+ * holds for a size of 0 if the RIFF size covers no more data either. Any other size that the file
+ * does not reach means that the file is cut. The size in the RIFF header is otherwise ignored: in
+ * real files it is wrong by one (odd sizes).
  *
  * Samples of 8 to 32 bits are fixed offsets into the file, so that a seek is arithmetic.
  */
@@ -300,7 +300,7 @@ static float load_f64_as_f32(const uint8_t *bytes)
     uint64_t bits = spsh__load_u64le(bytes);
     double value = 0;
     memcpy(&value, &bits, sizeof(value));
-    if (value != value) { /* which NaN a conversion makes is the processor's choice: make it ours */
+    if (value != value) { /* NaNs depend on the processor: fix one */
         const uint32_t quiet_nan = UINT32_C(0x7fc00000);
         float nan = 0;
         memcpy(&nan, &quiet_nan, sizeof(nan));
@@ -373,7 +373,7 @@ static spsh_status wav_read(spsh_decoder *decoder, void *pcm, uint64_t capacity,
                                            (size_t)(count * block), &got, err);
         if (rc != SPSH_OK)
             return rc;
-        if (got / block < count) /* the source is shorter than it said */
+        if (got / block < count) /* the source is shorter than its stated size */
             return SPSH_FAIL_AT(err, SPSH_E_TRUNCATED, offset + got, "WAV: the data ends early");
         convert(state, decoder->info.bits_per_sample, state->raw, (uint8_t *)pcm + done * out_bytes,
                 (size_t)count * decoder->info.channels);

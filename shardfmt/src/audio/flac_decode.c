@@ -9,8 +9,7 @@
  * A fixed predictor is a linear one with binomial taps and no shift. The time goes into residual
  * and prediction, which are done together: here in plain C, in flac_decode_avx2.c with vectors when
  * its sums fit 32 bits. Samples are compared with their range at the end of each subframe, and the
- * frame's CRC-16 before any is handed out: what a flipped bit makes of a frame is noticed here
- * or there.
+ * frame's CRC-16 before any is handed out: one of the two checks detects a flipped bit.
  */
 #include "flac_decode.h"
 
@@ -125,7 +124,7 @@ static bool restore(spsh__flac_bits *bits, spsh__flac_predictor *predictor, uint
     if (!predictor->wraps && has_vectors() && fits_vectors(predictor) &&
         spsh__flac_restore_avx2(bits, predictor, &partitions, plane))
         return true;
-    *bits = begin; /* residuals of rare size are left to the form below */
+    *bits = begin; /* the plain C form below handles rare large residuals */
 #endif
     return restore_plain_c(bits, predictor, &partitions, plane);
 }

@@ -114,8 +114,9 @@ INLINE void begin(flac_history *history, const spsh__flac_predictor *predictor,
         remember(history, _mm_cvtsi32_si128(warm_up[i]), form);
 }
 
-/* The folded residual whose code begins at the top of *window, which moves on. The stop bit is left
- * in it: 1 << parameter too much. Without a one in the window it is wrong, and *left loses 64. */
+/* Take the folded residual whose code begins at the top of *window. The result includes the stop
+ * bit, so it is too large by 1 << parameter. If the window has no one bit, the result is wrong, and
+ * *left decreases by 64. */
 INLINE uint64_t take_rice(uint64_t *window, uint32_t parameter, uint32_t *left)
 {
     uint32_t zeros = (uint32_t)_lzcnt_u64(*window);
@@ -126,7 +127,7 @@ INLINE uint64_t take_rice(uint64_t *window, uint32_t parameter, uint32_t *left)
     return (zeros << parameter) + low;
 }
 
-/* Four of these: without the stop bits, the signs unfolded, shifted. */
+/* Convert four folded residuals: remove the stop bits, unfold the signs, and shift. */
 INLINE __m128i raise(const uint64_t folded[STEP_MAX], __m128i stop_bits, __m128i shift_count)
 {
     __m128i all = _mm_set_epi64x((int64_t)(folded[2] | folded[3] << 32),
@@ -186,7 +187,7 @@ INLINE bool restore_raw(spsh__flac_bits *bits, flac_history *history, uint32_t w
     return true;
 }
 
-/* Whether every residual is small of which step fit a window. */
+/* Return whether every residual is small if `step` of them fit a window. */
 INLINE bool is_step_small(uint32_t step, uint32_t parameter, const flac_history *history)
 {
     uint32_t used = step * (parameter + 1);
@@ -194,8 +195,8 @@ INLINE bool is_step_small(uint32_t step, uint32_t parameter, const flac_history 
                                  history->raised_max);
 }
 
-/* Codes in steps of as many as fit a refilled window, as nearly all do; others one by one. The
- * caller has seen that what fits is small. */
+/* Decode form.step codes per refilled window, which nearly always fit. Decode other codes one by
+ * one. The caller has checked that residuals that fit are small. */
 INLINE bool restore_rice(spsh__flac_bits *outer, flac_history *history, uint32_t parameter,
                          int32_t *out, const int32_t *end, flac_form form)
 {
@@ -242,7 +243,7 @@ INLINE bool restore(spsh__flac_bits *outer, const spsh__flac_predictor *predicto
         spsh__flac_coding coding;
         if (!spsh__flac_get_coding(&bits, partitions, &coding))
             return false;
-        bool is_good = false; /* nor is it with residuals that large */
+        bool is_good = false; /* residuals that are too large for this form are rejected */
         if (coding.is_raw)
             is_good = restore_raw(&bits, &history, coding.bits, out, out + count, form);
         else if (coding.bits <= LONG_STEP_PARAMETER_MAX &&

@@ -25,7 +25,7 @@ typedef struct resample_job {
     uint64_t samples;
     uint8_t *dst;
     uint64_t capacity;
-    uint64_t wanted; /* that come out */
+    uint64_t wanted; /* number of output samples */
 } resample_job;
 
 static spsh_status run(const resample_job *job, soxr_t resampler, spsh_error *err)

@@ -1,4 +1,4 @@
-/* cores.c: a count, and threads that draw pieces from one counter.
+/* cores.c: the core count, and threads that take pieces from one counter.
  *
  * Pieces begin in order, so all pieces below a failed one have begun and will end: the lowest that
  * fails is the same for any number of threads.

@@ -5,7 +5,7 @@
 
 #include "base_internal.h"
 
-/* A caller that is newer by more than this has not set struct_size. */
+/* Maximum growth of a result struct in newer callers. A larger struct_size was not initialized. */
 enum { RESULT_GROWTH_BYTES_MAX = 65536 };
 
 spsh_status spsh_options_take(const void *options, void *taken, size_t known_bytes, spsh_error *err)

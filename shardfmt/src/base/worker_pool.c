@@ -2,8 +2,8 @@
  *
  *     taken <= started <= put        (put - taken <= tasks_max)
  *
- * Workers start tasks in order and finish them in any; `finished` says of each place whether its
- * task is, and take waits for the oldest.
+ * Workers start tasks in order and finish them in any; `finished` has a flag for the task in each
+ * slot, and take waits for the oldest task.
  */
 #include "worker_pool.h"
 

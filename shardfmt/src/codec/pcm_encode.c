@@ -25,7 +25,7 @@ enum {
 };
 _Static_assert(SPSH_PCM_FRAME_SAMPLES >> SETS_LOG2 == SEGMENT_SAMPLES_MAX, "one set a segment");
 
-/* A block in the making. */
+/* A block that is being encoded. */
 typedef struct block_plan {
     uint32_t samples;
     uint32_t rows;
@@ -197,7 +197,7 @@ static void find_first_residuals(const pcm_coefficients *set, const int16_t *pcm
     spsh__pcm_residuals_scalar(set, samples + PCM_ORDER, early, residuals);
 }
 
-/* Residuals and their widths, and whether starts pay. */
+/* Compute residuals and their widths, and decide whether start values save space. */
 static void find_residuals(const encoder_parts *encoder, const int16_t *pcm, block_plan *plan)
 {
     int16_t with_starts[PCM_LANES][PCM_GROUP_SAMPLES];
@@ -258,7 +258,7 @@ static void fit_widths(block_plan *plan)
     }
 }
 
-/* Everything before the groups, with fitted widths. */
+/* Write everything before the groups, with fitted widths. */
 static uint8_t *write_head(const block_plan *plan, uint8_t *out)
 {
     *out++ = PCM_FORM_PREDICTED;
@@ -295,8 +295,8 @@ static uint8_t *write_head(const block_plan *plan, uint8_t *out)
     return out;
 }
 
-/* Vector packing writes ahead; near the end of what the block may fill, groups take the plain way.
- */
+/* Vector packing writes past the group. Near the end of the buffer, groups are packed by the plain
+ * form. */
 static void write_groups(const encoder_parts *encoder, const block_plan *plan, uint8_t *out,
                          const uint8_t *end)
 {

@@ -14,8 +14,8 @@ TARGET static inline __m256i load(const int16_t *samples)
 }
 
 /* A load from an even distance holds, in each 32-bit element, two samples that the same later
- * sample is predicted from: 8 loads make the sums of 8 samples, and 8 loads one sample on those
- * between. */
+ * sample is predicted from: 8 loads make the sums of 8 samples, and 8 loads at the next sample make
+ * the sums of the samples between. */
 TARGET void spsh__pcm_residuals_avx2(const pcm_coefficients *set, const int16_t *pcm,
                                      uint32_t count, int16_t *residuals)
 {

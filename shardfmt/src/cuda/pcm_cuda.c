@@ -28,7 +28,7 @@ struct spsh_cuda_pcm {
     spsh_allocator allocator;
     const spsh_cuda *cuda;
     const spsh__device_pcm_entry *entry;
-    spsh_cuda_pcm_options options; /* without zeros */
+    spsh_cuda_pcm_options options; /* with defaults instead of zeros */
     pcm_slot slots[SLOTS];
     uint32_t next;
 };
@@ -158,7 +158,7 @@ typedef struct pcm_table {
     const spsh_cuda_pcm_batch *batch;
     spsh__pcm_entry *entries;
     uint64_t count, count_max;
-    uint64_t first_value, end_value; /* that are written */
+    uint64_t first_value, end_value; /* range of written output values */
 } pcm_table;
 
 static spsh_status check_batch(const spsh_cuda_pcm *pcm, const spsh_cuda_pcm_batch *batch,

@@ -113,7 +113,7 @@ spsh_status spsh__cuda_check(int code, const char *what, spsh_error *err)
 
 enum { NOT_CHANGED = -1 };
 
-static int last_device = NOT_CHANGED; /* that a thread entered; atomic */
+static int last_device = NOT_CHANGED; /* device that a thread selected last; atomic */
 
 typedef CUresult context_fn(CUcontext *ret_context);
 
@@ -360,7 +360,8 @@ static spsh_status device_of(const void *memory, uint32_t *ret_device, spsh_erro
     return SPSH_OK;
 }
 
-/* A kernel does it: on its memory's device, whose stream it must be. */
+/* A kernel fills the memory. It runs on the device of the memory, and the stream must belong to
+ * that device. */
 static spsh_status fill(void *memory, uint8_t byte, size_t size_bytes, void *stream,
                         spsh_error *err)
 {

@@ -198,11 +198,11 @@ spsh_status spsh__dataset_by_id(const spsh_dataset *dataset, uint64_t at, uint64
     return rc;
 }
 
-/* Hashes are spread evenly, so the distance between two of them tells how many entries lie between,
- * give or take the root of that. Each probe is aimed a root beyond the place, from whichever side
- * the last one was: the range shrinks to about twice its root each time, where halving would touch
- * a page of the index for each bit. Every eighth probe halves all the same, for hashes that are not
- * spread evenly. */
+/* Hashes are spread evenly, so the distance between two hashes gives the number n of entries
+ * between them, with an error of about sqrt(n). Each probe aims sqrt(n) past the expected position,
+ * seen from the last probe. So each probe shrinks the range to about 2 sqrt(n), while halving would
+ * touch a page of the index for each bit. Every eighth probe halves the range, in case hashes are
+ * not spread evenly. */
 spsh_status spsh__dataset_find_hash(const spsh_dataset *dataset, uint64_t wanted, uint64_t *ret_at,
                                     spsh_error *err)
 {
@@ -277,7 +277,7 @@ spsh_status spsh_reader_find(spsh_reader *reader, spsh_bytes id, uint64_t *ret_p
 
 /* ---- audio ---- */
 
-/* The record is the one that the row means, and the utterance lies inside. */
+/* Check that the record is the one that the row names, and that the utterance is inside it. */
 static spsh_status check_record(const spsh_reader *reader, const spsh_row *row, spsh_error *err)
 {
     const spsh_record *info = spsh_record_reader_info(reader->record);

@@ -1,10 +1,10 @@
-/* dataset_skips.c: which utterances skip overlays name.
+/* dataset_skips.c: find the utterances that skip overlays name.
  *
- * An overlay says of each key which hash of the id the dataset index is sorted by, so a key costs
- * one look-up in by_id and no metadata. Two ids can share that hash of 64 bits, in a dataset of
- * 10^8 utterances once in 4,000 datasets; then the ids are read and compared by the key's 128 bits.
- * A key that no utterance has can meet the hash of one that it does not mean with a chance of
- * 10^8 / 2^64 = 5 * 10^-12; that is taken.
+ * For each key, an overlay stores the id hash by which the dataset index is sorted. So a key costs
+ * one lookup in by_id and no metadata. Two ids share that 64-bit hash in one of 4,000 datasets of
+ * 10^8 utterances. Then the ids are read and compared by the 128 bits of the key. A key without an
+ * utterance matches the hash of another utterance with probability 10^8 / 2^64 = 5 * 10^-12. That
+ * risk is accepted.
  *
  * Positions are sorted by a radix sort: overlays are sorted by key, so the order is random.
  */

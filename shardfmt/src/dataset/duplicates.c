@@ -2,14 +2,14 @@
  *
  * Every record goes to a sorter under a key of hash, format and length:
  *
- *     u8 class, h128 hash, codec or sample format, channels, rate, samples, payload bytes     what
- * must be equal u32 shard, u32 record, big-endian                                  order inside a
- * group
+ *     values that must be equal: u8 class, h128 hash, codec or sample format, channels, rate,
+ *                                samples, payload bytes
+ *     order inside a group:      u32 shard, u32 record, big-endian
  *
- * so equal ones come out together, the one of the lowest unit first. That one is kept; each of the
- * others is compared with it in full, payloads byte by byte, or decoded PCM sample by sample, since
- * a hash proves nothing about files that others made. Should two audios share a hash, the group has
- * a second kept record, up to a few.
+ * So equal records are adjacent, and the record of the lowest unit comes first. That record is
+ * kept. Each other record is compared with it in full, payloads byte by byte or decoded PCM sample
+ * by sample, since a hash proves nothing about files of unknown origin. If different audio shares a
+ * hash, the group has a second kept record, up to KEPT_MAX.
  *
  * Records without a PCM hash (not decoded, or not decodable) are compared by their payloads.
  */

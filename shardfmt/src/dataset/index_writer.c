@@ -6,13 +6,13 @@
  *
  *     by_id         a sorter of (id_hash, position), filled on the way
  *     duplicate_of  a sorter of (shard, record, start, samples, position), filled on the way; its
- * groups give (position, first position), which a second sorter brings back into the order of
- * positions
+ *                   groups give (position, first position), which a second sorter brings back into
+ *                   the order of positions
  *
- * Flags depend on duplicate_of; of a row's own flags one bit a row is kept in memory until then.
+ * Flags depend on duplicate_of. Until then, one bit per row keeps the row's other flag in memory.
  *
- * Utterances with equal id hashes are neighbours in by_id: their ids are compared there, since an
- * id must be unique in the dataset.
+ * Utterances with equal id hashes are adjacent in by_id. Their ids are compared there, since an id
+ * must be unique in the dataset.
  */
 #include <inttypes.h>
 
@@ -499,8 +499,7 @@ static spsh_status write_by_id(index_writer *w, spsh_error *err)
 
 /* ---- duplicate_of ---- */
 
-/* From groups of equal views to (position, first position of its group), the first ones left out.
- */
+/* From groups of equal views to (position, first position of its group), without the first ones. */
 static spsh_status find_repeated_views(index_writer *w, spsh_sorter *repeated, spsh_error *err)
 {
     uint8_t view[VIEW_BYTES];

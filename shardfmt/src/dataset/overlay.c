@@ -407,7 +407,7 @@ static spsh_status check_name(const spsh__overlay_edit *edit, const char *path,
     return rc;
 }
 
-/* header has the dataset's id and gets the file's; name: of the file, without its folder. */
+/* header has the dataset's id and receives the file's id. name: file name without its folder. */
 static spsh_status write_file(const spsh__overlay_edit *edit, const content *all,
                               spsh__header *header, const char *name, spsh__file_ref *ret_file,
                               spsh_error *err)
@@ -442,7 +442,7 @@ out:
     return rc;
 }
 
-/* Tries one name. *ret_used: it was free, or is this edit's already. */
+/* Try one name. *ret_used: the name was unused, or its file already holds this edit. */
 static spsh_status publish_as(const spsh__overlay_edit *edit, const spsh__manifest *manifest,
                               const content *all, spsh__overlay_entry_ref *entry, bool *ret_used,
                               spsh_error *err)
@@ -527,8 +527,8 @@ static bool is_text(spsh_bytes bytes, const char *string)
     return bytes.size_bytes == strlen(string) && memcmp(bytes.data, string, bytes.size_bytes) == 0;
 }
 
-/* The overlays in force, with room for one more; *ret_at is the one with the edit's name, given or
- * of its file, or their count. */
+/* List the overlays in force, with capacity for one more. *ret_at: index of the overlay whose given
+ * name or file name is the edit's name, or the count. */
 static spsh_status list_overlays(const spsh__overlay_edit *edit, const spsh__manifest *manifest,
                                  spsh__overlay_entry_ref **ret_list, uint64_t *ret_at,
                                  spsh_error *err)
@@ -571,7 +571,7 @@ static spsh_status add_to_manifest(const spsh__overlay_edit *edit, const spsh__m
     return rc;
 }
 
-/* What an edit does with the overlays in force, which list_overlays made. */
+/* Apply an edit to the list of overlays in force from list_overlays. */
 typedef spsh_status (*overlay_edit_fn)(const spsh__overlay_edit *edit,
                                        const spsh__manifest *manifest,
                                        spsh__overlay_entry_ref *list, uint64_t at, spsh_error *err);

@@ -1,5 +1,5 @@
-/* ffmpeg_claim.h: the length that a file states, where FFmpeg's demuxers do not report it, or not
- * that the file is cut.
+/* ffmpeg_claim.h: the length that a file states, for files whose FFmpeg demuxers do not report the
+ * length or a cut file.
  */
 #ifndef SPSH_FFMPEG_CLAIM_H
 #define SPSH_FFMPEG_CLAIM_H
@@ -10,7 +10,7 @@
 
 typedef struct spsh__claim {
     uint64_t samples; /* at rate_hz; SPSH_SAMPLES_UNKNOWN: none */
-    uint32_t rate_hz; /* 0: of the output */
+    uint32_t rate_hz; /* 0: the rate of the output */
     uint64_t tolerance;
     bool is_exact;   /* counted in samples, or in frames */
     const char *cut; /* how the file is cut; NULL: it is not */

@@ -1,5 +1,5 @@
-/* record.c: sizes are derived from id, seek table and payload in one place, and a head that was
- * read must have exactly the size that its own fields give: so nothing can hide between its parts.
+/* record.c: one function derives sizes from id, seek table, and payload. A head must have exactly
+ * the size that its own fields give, so that no data can hide between its parts.
  */
 #include "record.h"
 

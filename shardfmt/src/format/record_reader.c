@@ -1,7 +1,7 @@
 /* record_reader.c: one record by parts. The head is read and checked at open; a payload page of 64
- * KiB is checked whenever bytes of it are handed out. Pages that the caller wants whole are read
- * straight into his memory; the others, and the last one with its padding, pass through a buffer
- * that keeps the last page, because decoders read in small steps.
+ * KiB is checked whenever bytes of it are handed out. Complete pages are read directly into the
+ * caller's memory. Partial pages, and the last page with its padding, pass through a buffer that
+ * keeps one page, because decoders read in small steps.
  */
 #include "io/io_internal.h"
 #include "record.h"
@@ -20,7 +20,7 @@ struct spsh_record_reader {
     uint32_t cached_page; /* UINT32_MAX: none */
 };
 
-/* The index and the head must tell the same. */
+/* Return whether index and head have the same values. */
 static bool same_record(const spsh_record *a, const spsh_record *b)
 {
     return a->payload_bytes == b->payload_bytes && a->samples == b->samples &&

@@ -67,7 +67,7 @@ spsh_status spsh__repair_block_load(const spsh__repair *r, const spsh__repair_bl
     uint8_t *data = NULL;
     spsh_status rc = spsh__salvage_bytes(&r->file, block->offset_bytes,
                                          (size_t)block->block.block_bytes, &data, err);
-    if (rc == SPSH_OK) /* read for the second time: it may be another disk by now */
+    if (rc == SPSH_OK) /* second read: the content may have changed since the first */
         rc = spsh__block_check(r->header.file_id, block->offset_bytes, data, &block->block, r->name,
                                err);
     if (rc != SPSH_OK) {

@@ -51,7 +51,7 @@ static spsh_status push_record(salvage *s, uint64_t number, uint64_t offset_byte
     return spsh__buffer_append(&s->records, s->r->allocator, &record, sizeof(record), err);
 }
 
-/* Records up to number `end` have left no trace. */
+/* Report records up to number `end`, of which nothing was found. */
 static spsh_status lose_records(salvage *s, uint64_t end, uint64_t offset_bytes, spsh_error *err)
 {
     char message[160];
@@ -346,7 +346,7 @@ static spsh_status report_orphans(salvage *s, spsh_error *err)
     return rc;
 }
 
-/* Tell the unit what became of this shard's records. */
+/* Add the new numbers of this shard's records to the unit's map. */
 static spsh_status number_unit(salvage *s, spsh_error *err)
 {
     spsh_repair_unit *unit = s->r->opt.unit;
@@ -363,7 +363,7 @@ static spsh_status number_unit(salvage *s, spsh_error *err)
     return rc;
 }
 
-/* Records of shards that were not repaired before this one are lost to it. */
+/* Records of earlier shards that were not repaired first count as lost for this shard. */
 static spsh_status fill_unit(spsh__repair *r, spsh_error *err)
 {
     spsh_repair_unit *unit = r->opt.unit;

@@ -233,7 +233,8 @@ static spsh_status check_fingerprints(spsh__verify *v, spsh_error *err)
     return rc;
 }
 
-/* "KEY.spsh" or "KEY-SHARD.spsh", as statistics.h names them; not what a writer is at. */
+/* "KEY.spsh" or "KEY-SHARD.spsh", as statistics.h names them; excludes temporary files of a writer.
+ */
 static bool is_statistics(const char *name)
 {
     const char *ending = strchr(name, '.');

@@ -30,7 +30,7 @@ static const char *verdict_text(spsh_decode_verdict verdict)
     return "?";
 }
 
-/* The same of features: every block must decompress, and the rows be those that were hashed. */
+/* Check features likewise: every block must decompress, and the rows must match their hash. */
 static spsh_status check_features(const spsh_allocator *allocator, const spsh_record *record,
                                   spsh_bytes payload, spsh_error *err)
 {

@@ -332,7 +332,7 @@ static spsh_status report_manifest(dataset_check *c, const char *message, spsh_e
     return spsh__verify_damage(c->v, &damage, err);
 }
 
-/* No check of a shard found anything, and yet a reader rejects it. */
+/* Report a shard that a reader rejects although no check found damage. */
 static spsh_status refuse_shard(dataset_check *c, const spsh_shard_seal *seal,
                                 const spsh_error *why, spsh_error *err)
 {

@@ -112,7 +112,7 @@ static spsh_status check_header(spsh__verify *v, spsh__verify_file *file, spsh_e
     return SPSH_OK;
 }
 
-/* The two copies may differ in their number, checksum and nothing else. */
+/* The two copies may differ only in their number and checksum. */
 static bool copies_agree(const spsh__footer *a, const spsh__footer *b)
 {
     uint8_t pages[2][SPSH__PAGE_BYTES];
@@ -351,7 +351,7 @@ static spsh_status check_size(spsh__verify *v, spsh__verify_file *file, spsh_err
     if (why.status == SPSH_OK)
         return SPSH_OK;
     if (file->sealed_bytes > file->file_bytes)
-        file->sealed_bytes = file->file_bytes; /* the footer is where it says it is, or nowhere */
+        file->sealed_bytes = file->file_bytes; /* a footer states its own offset */
     return spsh__verify_refused(v, file, "size", 0, &why, err);
 }
 

@@ -77,7 +77,7 @@ static spsh__block_task *task_at(block_stream *stream, uint64_t block)
     return &stream->tasks[block % TASKS_MAX];
 }
 
-/* Ask for the next block, or for its next part. false: no room now. */
+/* Request the next block, or its next part. false: no capacity now. */
 static bool has_next(const block_stream *stream)
 {
     const spsh__shard_check *check = stream->check;
@@ -137,7 +137,7 @@ static spsh_status submit_next(block_stream *stream, spsh_error *err)
     return SPSH_OK;
 }
 
-/* A block, or a part of one, has come. */
+/* Handle a block, or a part of a block, that has been read. */
 static spsh_status arrive(block_stream *stream, const spsh_read_completion *done, spsh_error *err)
 {
     spsh__verify *v = stream->check->v;
@@ -288,7 +288,7 @@ static spsh_status take_found(spsh__shard_check *check, const spsh__salvaged_blo
     return rc;
 }
 
-/* How much of a gap is one damaged block, as far as its header can be believed. */
+/* Return the size of the damaged block at the start of a gap, as far as its header is credible. */
 static uint64_t piece_bytes(const spsh__shard_check *check, uint64_t begin, uint64_t end)
 {
     uint8_t header[SPSH__BLOCK_HEADER_BYTES];
