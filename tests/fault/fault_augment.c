@@ -40,8 +40,7 @@ static void test_every_allocation_failure(void)
         CHECK(rc == SPSH_OK || rc == SPSH_E_NO_MEMORY);
         CHECK_I64(fault.live_count, 0);
     }
-    CHECK_U64(fail_at, 10); /* the augmenter, 3 for speeds, 3 for the RIR, 2 buffers; then no
-                             * allocation fails */
+    CHECK_U64(fail_at, 10); /* augmenter, 3 for speeds, 3 for the RIR, 2 buffers, none */
 }
 
 TEST_MAIN(fault_augment)

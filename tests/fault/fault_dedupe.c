@@ -23,8 +23,7 @@ static spsh_dedup_sources *sources;
 static uint8_t plan_hash[16]; /* plan hash of an undisturbed run */
 static uint64_t allocation_stride;
 
-/* Equal samples within a dataset and across datasets, and a louder recording with
- * a quieter copy. */
+/* Make equal samples within and across datasets, and a recording with a quieter copy. */
 static void make_datasets(void)
 {
     static int16_t pcm[2][SAMPLES], quiet[SAMPLES];

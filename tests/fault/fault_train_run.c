@@ -677,8 +677,7 @@ static void test_two_at_once(void)
         .overrides = {"train.epochs=50", "data.virtual_world=1", "train.accumulate=1"}
     };
     check_says(&run, train_kit_run(&run), SPSH_E_MISMATCH, "start 2 has taken over");
-    CHECK(run.steps <= whole.result.steps); /* in its first epoch, before a save detects the other
-                                             * process */
+    CHECK(run.steps <= whole.result.steps); /* stops in its first epoch */
     check_same("two");
 }
 

@@ -550,8 +550,7 @@ static void test_every_allocation_failure(void)
             memset(&found, 0, sizeof(found));
             REQUIRE(fail_at < 5000);
             opt.allocator = &allocator;
-            opt.flags = SPSH_VERIFY_CACHED; /* smaller buffers, which the test allocator fills with
-                                             * garbage */
+            opt.flags = SPSH_VERIFY_CACHED; /* smaller buffers to fill with garbage */
             opt.jobs = jobs;
             opt.damage_fn = take_damage;
             opt.user = &found;

@@ -79,8 +79,8 @@ def test_they_learn():
 
 
 def stops(name, rank, batch, count):
-    """That rank stops at that batch. If learners do not wait for each other, it may not reach the batch before the
-    others have finished the epoch: those stop at their sixth batch."""
+    """Faults that stop the given rank at the given batch. Asynchronous learners may finish the epoch before that rank
+    reaches the batch, so the other ranks stop at their sixth batch."""
     return [f"stop:{one}:{batch if one == rank else 6}" for one in range(count) if one == rank or name in FREE]
 
 
