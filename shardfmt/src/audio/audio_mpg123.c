@@ -73,7 +73,7 @@ static mpg123_handle *make_library(void)
     static const char *const names[] = {"x86-64", "NEON64", "generic"};
     mpg123_handle *library = NULL;
     (void)mpg123_init();             /* needed before version 1.27, without effect since */
-    int failed = MPG123_BAD_DECODER; /* not in this build, or no memory */
+    int failed = MPG123_BAD_DECODER; /* not in this build: try the next name */
     for (size_t i = 0;
          i < sizeof(names) / sizeof(names[0]) && library == NULL && failed == MPG123_BAD_DECODER;
          i++)

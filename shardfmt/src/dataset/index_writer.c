@@ -138,7 +138,7 @@ static const uint8_t *find_alias(const index_writer *w, uint32_t shard, uint32_t
 
 /* ---- rows ---- */
 
-/* Find the audio of record number record of the unit that shard number is in. */
+/* Find the audio of a record. `record` counts within the unit of shard `number`. */
 static spsh_status find_place(index_writer *w, const spsh_shard *shard, uint64_t number,
                               uint64_t record, spsh_error *err)
 {

@@ -351,7 +351,7 @@ static spsh_status check_size(spsh__verify *v, spsh__verify_file *file, spsh_err
     if (why.status == SPSH_OK)
         return SPSH_OK;
     if (file->sealed_bytes > file->file_bytes)
-        file->sealed_bytes = file->file_bytes; /* a footer states its own offset */
+        file->sealed_bytes = file->file_bytes; /* no footer can be past the end */
     return spsh__verify_refused(v, file, "size", 0, &why, err);
 }
 
