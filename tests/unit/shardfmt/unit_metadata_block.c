@@ -131,7 +131,7 @@ static void test_unknown_column(void)
     spsh__metadata_free(metadata);
 }
 
-/* Every byte of a block is changed without checksums: an error or some rows, but never a crash or a
+/* Change every byte of a block and skip checksums: an error or some rows, but never a crash or a
  * read outside (the block has its exact size). */
 static void test_any_bytes(void)
 {

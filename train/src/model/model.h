@@ -149,7 +149,7 @@ typedef struct spsh__model_batch {
     const uint32_t *lengths; /* frame counts; frames past them are ignored */
     uint32_t batch, frames;
     const void *device_features; /* like features, but in device memory */
-    void *ready, *done;          /* CUDA events or NULL: features are ready; features were read */
+    void *ready, *done;          /* CUDA events after writing and after reading features, or NULL */
 } spsh__model_batch;
 
 /* Logits: [out_frames][batch][outputs], owned by the model, until the next call. out_lengths:

@@ -38,10 +38,10 @@ typedef struct range {
     spsh__backend_buffer here; /* slot 0 */
     uint64_t arena_offset;     /* offset in the gradients */
     uint64_t count;            /* number of elements */
-    uint64_t slot_offset;      /* in slots 1, 2, ... */
+    uint64_t slot_offset;      /* offset in slots 1, 2, ... */
     uint64_t part_elements;    /* elements of every part except the last ones */
-    uint64_t receive_offset;   /* in receive: a part for each piece of others */
-    uint32_t next_own;         /* leaves that have passed */
+    uint64_t receive_offset;   /* offset in receive, which has one part per remote piece */
+    uint32_t next_own;         /* index of the next own leaf */
     uint32_t coming;           /* 1 + the own leaf that is being copied from a device; 0: none */
     phase phase;
     pending pending;
