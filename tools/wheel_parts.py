@@ -62,7 +62,7 @@ TEXTS = {
 # Folders in site-packages/nvidia where NVIDIA's pip packages install their libraries.
 CUDA_FOLDERS = ("cu13", "cudnn", "nccl")
 # Requirements of the extra `train`: the libraries that the plug-in loads for training
-# (docs/GPU.md).
+# (docs/reference/GPU.md).
 CUDA_LIBRARIES = ("nvidia-cublas>=13,<14", "nvidia-cudnn-cu13>=9,<10", "nvidia-nccl-cu13>=2.14,<3")
 
 

@@ -30,7 +30,7 @@ enum {
     COPY_BYTES = 1 << 30
 };
 
-/* The tolerance that docs/FEATURES.md promises; relative for values as large as 1e8 (a power). */
+/* The tolerance that FEATURES.md promises; relative for values as large as 1e8 (a power). */
 #define TOLERANCE 1e-4
 
 static const char *const texts[] = {

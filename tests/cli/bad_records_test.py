@@ -1,4 +1,4 @@
-"""bad_records_test.py COMMAND MAKE_SPEECH: each cell of the table in docs/BAD_RECORDS.md that the command can show.
+"""bad_records_test.py COMMAND MAKE_SPEECH: each cell of the table in BAD_RECORDS.md that the command can show.
 
 tests/python/test_faults.py tests the Loader's column. unit_flac_frames tests FLAC whose samples wrap.
 """

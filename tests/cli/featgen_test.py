@@ -76,7 +76,7 @@ def listed(dataset):
     return [json.loads(line) for line in good("ls", dataset, "--json").stdout.splitlines()]
 
 
-# ---- reading, from docs/format-features.md and FORMAT.md ----
+# ---- reading, from docs/reference/format-features.md and FORMAT.md ----
 
 def lz4_block(data):
     out = bytearray()

@@ -96,7 +96,7 @@ SHRINK = ["train.on_lost=shrink", "data.max_padded_seconds=2", "train.epochs=4"]
 
 def train_without_one(work, name, victim, *more, **options):
     """A process that a busy machine delays at the start of a round may miss a message of the failed process, and
-    fail, too (docs/training-how-to.md). Or the other processes have finished before the failing one reaches the step.
+    fail, too (docs/how-to/training.md). Or the other processes have finished before the failing one reaches the step.
     Then try again."""
     for _ in range(10):
         codes, said = train(work, name, "--kill", f"{victim}:6", *SHRINK, *more, world=3, **options)

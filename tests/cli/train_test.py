@@ -1,7 +1,7 @@
 """train_test.py COMMAND MAKE_SPEECH: train, eval, transcribe, report, and env, as users see them.
 
 A model of a few hundred weights is trained on made speech for moments. Its quality does not matter; all commands
-must report the same about it, in the forms that docs/training-reference.md promises.
+must report the same about it, in the forms that docs/reference/TRAINING.md promises.
 """
 import contextlib
 import fcntl
@@ -99,10 +99,10 @@ def test_train(work):
 
 def test_metrics_are_documented(work):
     """Each member of each kind of line has its row in the document, and each row its member."""
-    text = (TREE / "docs/training-reference.md").read_text(encoding="utf-8")
+    text = (TREE / "docs/reference/TRAINING.md").read_text(encoding="utf-8")
     for kind in ("start", "step", "evaluation"):
         found = re.search(rf"^\| `{kind}` \|.*?\n\n", text + "\n\n", re.S | re.M)
-        check(found is not None, f"docs/training-reference.md has no table of `{kind}`")
+        check(found is not None, f"docs/reference/TRAINING.md has no table of `{kind}`")
         rows = set(re.findall(r"^\| `(\w+)`", found.group(0), re.M)) - {kind} if found else set()
         line = next(line for line in lines_of(work / "run/metrics.jsonl") if line["kind"] == kind)
         common = {"kind", "samples", "step", "time"}

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Augmentation from docs/FEATURES.md, section 'Augmentation', in Python and double precision.
+"""Augmentation from FEATURES.md, section 'Augmentation', in Python and double precision.
 
     augment_reference.py            compare with the files in augment/ next to this one
     augment_reference.py --write    write them again

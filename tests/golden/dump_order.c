@@ -1,6 +1,6 @@
 /* dump_order.c: prints datasets, options, and the loader's order for them, as text.
  *
- *     dump_order > text      spsh_order.py (from docs/LOADER.md) must print the same
+ *     dump_order > text      spsh_order.py (from docs/reference/LOADER.md) must print the same
  *
  * A line of JSON is the input. Then, for three epochs, one line per rank and call has epoch, call,
  * rank, flags, step, the cursor after it, and the items; one line per window has some substitutes.

@@ -6,7 +6,7 @@
 
 Each case is a signal and the text of feature options. Each program that supports the case computes it:
 
-    formula     docs/FEATURES.md in numpy, all float64: it shows which side is wrong
+    formula     docs/reference/FEATURES.md in numpy, all float64: it shows which side is wrong
     torchaudio  torchaudio.compliance.kaldi
     knf         kaldi-native-fbank: OnlineFbank, OnlineMfcc, Stft, compute_cmvn_stats, and
                 OnlineWhisperFbank, whose frames are those of Kaldi without snip-edges, not Whisper's

@@ -1,5 +1,5 @@
 /* golden_augment.c: compare draws and samples with those of augment_reference.py, an independent
- * implementation of docs/FEATURES.md. All instruction sets must produce identical bits.
+ * implementation of docs/reference/FEATURES.md. All instruction sets must produce identical bits.
  */
 #include "augment/augmenter.h"
 #include "spsh_test.h"

@@ -3,7 +3,7 @@
  *     test_features              with every instruction set of this processor
  *
  * tests/golden/features/ has signals, options as text, and rows of values by torchaudio,
- * kaldi-native-fbank, Whisper, librosa and by the formulas of docs/FEATURES.md in double precision;
+ * kaldi-native-fbank, Whisper, librosa and by the formulas of FEATURES.md in double precision;
  * tests/golden/features_reference.py makes them. It documents the lines of vectors.txt and the
  * distance of each program from the formulas. The largest differences are printed.
  */

@@ -1,4 +1,4 @@
-/* golden_format_example.c: the bytes printed in docs/FORMAT.md are what the library writes, and it
+/* golden_format_example.c: the bytes printed in FORMAT.md are what the library writes, and it
  * reads them.
  *
  *     test_format_example print       prints them as the document shows them
@@ -157,7 +157,7 @@ static void parse_dump(const char *name, bytes *file)
     char line[400];
     char start[64];
     bool inside = false;
-    test_source_path(path, sizeof(path), "docs/FORMAT.md");
+    test_source_path(path, sizeof(path), "docs/reference/FORMAT.md");
     (void)snprintf(start, sizeof(start), "```hexdump %s\n", name);
     memset(file, 0, sizeof(*file));
     FILE *document = fopen(path, "r");

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Two implementations of the order, one in C and one in Python from docs/LOADER.md, must agree.
+# Two implementations of the order, one in C and one in Python from LOADER.md, must agree.
 # Usage: second_order_test.sh DUMP_ORDER   (a program of the test build)
 # shellcheck source=tests/golden/golden_kit.sh
 . "$(dirname "$0")/golden_kit.sh"

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Segments must equal those that a second implementation (spsh_segment.py, from docs/FORMAT.md and
-# docs/FINGERPRINT.md) computes from the same records.
+# Segments must equal those that a second implementation (spsh_segment.py, from FORMAT.md and
+# docs/reference/FINGERPRINT.md) computes from the same records.
 # Usage: segment_test.sh SPEECHSHARD MAKE_CLIP
 # shellcheck source=tests/golden/golden_kit.sh
 . "$(dirname "$0")/golden_kit.sh"

@@ -1,6 +1,6 @@
 #!/bin/sh
 # The results for generated signals must equal NAME.txt, and the results of a second implementation
-# (spsh_NAME.py, from docs/FINGERPRINT.md) for the same samples.
+# (spsh_NAME.py, from docs/reference/FINGERPRINT.md) for the same samples.
 # Usage: signals_test.sh NAME DUMP_NAME MODULES   (a program of the test build; modules that spsh_NAME.py imports)
 # shellcheck source=tests/golden/golden_kit.sh
 . "$(dirname "$0")/golden_kit.sh"

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A second reader of checkpoints, written only from docs/FORMAT.md 10: spsh_checkpoint.py FILE
+"""A second reader of checkpoints, written only from FORMAT.md 10: spsh_checkpoint.py FILE
 
 It checks every rule and prints the contents of the file, like `unit_train_checkpoint dump FILE`.
 """

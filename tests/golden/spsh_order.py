@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A second implementation of the loader's order, written from docs/LOADER.md, for tests.
+"""A second implementation of the loader's order, written from docs/reference/LOADER.md, for tests.
 
     dump_order | spsh_order.py      prints what dump_order printed, from the lines of input alone
 

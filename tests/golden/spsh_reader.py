@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A second reader of the format, written only from docs/FORMAT.md, for tests.
+"""A second reader of the format, written only from docs/reference/FORMAT.md, for tests.
 
     spsh_reader.py DATASET       one JSON object per utterance
     spsh_reader.py SHARD.spsh    checks one shard

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A second implementation of fingerprint segments, from docs/FORMAT.md 8 and docs/FINGERPRINT.md: spsh_segment.py
+"""A second implementation of fingerprint segments, from FORMAT.md 8 and FINGERPRINT.md: spsh_segment.py
 DATASET
 
 It computes every column of every segment again from the dataset's records, which must be 16-bit WAV files, and

@@ -2,7 +2,7 @@
  *
  * With the host emulation (tests/support/twin_plugin.c), which runs the kernel source without a
  * GPU, in several orders of threads and with several numbers of frames per block, the bits must be
- * equal. With the real plug-in values must be close (docs/FEATURES.md); the test prints how close.
+ * equal. With the real plug-in values must be close (FEATURES.md); the test prints how close.
  * Without a device the program prints the reason and is skipped.
  */
 #include <math.h>
@@ -14,7 +14,7 @@
 #include "speechshard/featgen_cuda.h"
 #include "spsh_test.h"
 
-/* Bounds of docs/FEATURES.md for logarithms; for other values, relative to the largest value. */
+/* Bounds of FEATURES.md for logarithms; for other values, relative to the largest value. */
 #define LOG_TOLERANCE    1e-4
 #define LINEAR_TOLERANCE 1e-5
 /* Half precision adds one rounding step at the size of the value. */

@@ -8,7 +8,7 @@
  *
  * PLUGIN is the host emulation (support/twin_plugin.c), which runs work late, in random orders
  * between events, and stops if two streams access the same bytes; all bits must then be equal. Or
- * PLUGIN is the real one: features are then close (docs/FEATURES.md), and without a device the
+ * PLUGIN is the real one: features are then close (FEATURES.md), and without a device the
  * program prints the reason and is skipped.
  */
 #include <math.h>

@@ -50,12 +50,12 @@ if find_speechshard 'find_package(speechshard REQUIRED COMPONENTS loader laoder)
     exit 1
 fi
 
-step the examples of docs/C.md
+step the examples of docs/reference/C.md
 sed -n 's/^\(first_[a-z]*\) .*/\1/p' "$here/consumer/programs.txt" | while read -r program; do
     sed 1d "$here/consumer/$program.c"
 done >"$work/examples"
-awk '/^```c$/ {on = 1; next} /^```$/ {on = 0} on' "$here/../../docs/C.md" | diff - "$work/examples" ||
-    { echo "the examples in docs/C.md are not the programs first_* of consumer/programs.txt"; exit 1; }
+awk '/^```c$/ {on = 1; next} /^```$/ {on = 0} on' "$here/../../docs/reference/C.md" | diff - "$work/examples" ||
+    { echo "the examples in C.md are not the programs first_* of consumer/programs.txt"; exit 1; }
 
 step headers alone
 flags="-Wall -Wextra -Wpedantic -Werror -fsyntax-only -I$prefix/include"

@@ -96,7 +96,7 @@ GOLDEN = Path(__file__).parents[1] / "golden/audio"
 
 
 class UndecodableTest(unittest.TestCase):
-    """The Loader's row of docs/BAD_RECORDS.md, except damage. All transcripts are missing."""
+    """The Loader's row of BAD_RECORDS.md, except damage. All transcripts are missing."""
 
     @classmethod
     def setUpClass(cls):

@@ -11,7 +11,7 @@
  * A draw depends only on the seed, the epoch, the utterance's key, and the options. It does not
  * depend on threads, ranks, batches, or order. Each kind of augmentation has a separate random
  * stream, so enabling one does not change another. The resulting samples are identical to the bit
- * with every instruction set (docs/FEATURES.md).
+ * with every instruction set (docs/reference/FEATURES.md).
  *
  * Order: speed, room, noise (relative to the power of the signal so far), gain; then features; then
  * masks.
@@ -59,7 +59,7 @@ SPSH_API const char *spsh_augment_preset_name(uint32_t number);
 
 /**
  * Parse options like spsh_feature_options_parse: a preset ("none", "specaugment-lb",
- * "specaugment-ld", "speed-perturb", "deepspeech"; docs/FEATURES.md has the values), then
+ * "specaugment-ld", "speed-perturb", "deepspeech"; docs/reference/FEATURES.md has the values), then
  * field=value, separated by commas. Without a preset, the fields change "none".
  *
  * @param options  written on success only

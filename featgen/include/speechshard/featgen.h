@@ -11,7 +11,7 @@
  *
  * Equal samples produce identical bits on every machine, with every instruction set and any number
  * of threads: each operation is rounded separately, in an order that only the options decide
- * (docs/FEATURES.md). There is no dither.
+ * (docs/reference/FEATURES.md). There is no dither.
  */
 #ifndef SPEECHSHARD_FEATGEN_H
 #define SPEECHSHARD_FEATGEN_H
@@ -131,7 +131,7 @@ typedef struct spsh_feature_options {
 /**
  * Fill options with a preset: "kaldi-fbank" (80 mels), "kaldi-mfcc",
  * "whisper-logmel" (80 mels, any length), "deepspeech", "spectrogram" (power, Kaldi's frames).
- * docs/FEATURES.md has the values.
+ * docs/reference/FEATURES.md has the values.
  *
  * @return SPSH_OK, SPSH_E_NOT_FOUND (the message suggests the closest name). Thread-safe.
  */

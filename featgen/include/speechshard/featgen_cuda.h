@@ -8,7 +8,7 @@
  *     ...                                     // work on the same stream that reads the rows
  *     spsh_cuda_features_close(device_features);
  *
- * docs/FEATURES.md, "On the GPU", states how closely the rows agree with the CPU's.
+ * docs/reference/FEATURES.md, "On the GPU", states how closely the rows agree with the CPU's.
  */
 #ifndef SPEECHSHARD_FEATGEN_CUDA_H
 #define SPEECHSHARD_FEATGEN_CUDA_H

@@ -1,7 +1,7 @@
 /* augment_draw.c: draw the augmentation of an utterance in an epoch, and the positions of masks.
  *
- * Every number is draw(seed, epoch, utterance's key, kind * 65536 + number) of docs/LOADER.md,
- * section 2, so the numbers are independent of each other. docs/FEATURES.md lists kinds and
+ * Every number is draw(seed, epoch, utterance's key, kind * 65536 + number) of LOADER.md,
+ * section 2, so the numbers are independent of each other. FEATURES.md lists kinds and
  * numbers. The loader draws the order of utterances only with numbers of kind 0.
  */
 #include <math.h>

@@ -137,7 +137,7 @@ typedef struct spsh_loader_options {
     uint32_t room_count;
     const spsh_cuda *cuda; /* NULL: batches are in host memory. Else batches are in the memory of
                               `device`, where features are computed if possible
-                              (docs/LOADER.md, section 11). Borrowed until close */
+                              (docs/reference/LOADER.md, section 11). Borrowed until close */
     uint32_t device;
     spsh_decode decode;
     bool is_asked; /* serve batches in the order of spsh_loader_ask instead of the plan's order; for

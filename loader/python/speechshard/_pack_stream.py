@@ -16,7 +16,7 @@ class NoCommand(Exception):
 
 
 def pack_stream(produce, output, options=(), command=COMMAND, stdout=None):
-    """Return the exit status of pack. produce(fd) writes the stream (docs/STREAM.md).
+    """Return the exit status of pack. produce(fd) writes the stream (docs/reference/STREAM.md).
     stdout: as in subprocess.Popen, for the report of pack.
 
     If produce fails, this ends pack, so that pack does not take the stream for a whole one.

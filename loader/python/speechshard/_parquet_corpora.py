@@ -1,7 +1,7 @@
 """Detect the corpus of a set of parquet files, and convert its rows to utterances.
 
 A corpus is detected from its columns. Ids, domains, splits, speakers, and extras are the same as
-from the layout for the corpus in its original form (docs/layouts.md), so that both give the same
+from the layout for the corpus in its original form (layouts.md), so that both give the same
 dataset.
 
 The methods of a corpus:

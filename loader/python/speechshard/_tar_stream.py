@@ -1,4 +1,4 @@
-"""Write the stream that `speechshard pack -` reads: a tar of samples (docs/STREAM.md).
+"""Write the stream that `speechshard pack -` reads: a tar of samples (docs/reference/STREAM.md).
 
 Headers are copies of a template with two fields filled in, which is fast: each utterance needs two.
 """

@@ -4,7 +4,7 @@
     python -m speechshard.parquet peoples_speech/ -o ps.spsh --trust-headers
     python -m speechshard.parquet common_voice/ --split train,dev | speechshard pack - -o cv.spsh
 
-The corpus is detected from the columns (docs/layouts.md). docs/STREAM.md describes the stream. Rows
+The corpus is detected from the columns (layouts.md). STREAM.md describes the stream. Rows
 are read in small batches from one row group after another, so that memory does not depend on the
 size of files, row groups, or columns.
 """

@@ -319,7 +319,7 @@ static char doc[] =
     "Train a recognizer on packed speech. Returns a TrainReport.\n\n"
     "    report = speechshard.train(\"digits.yaml\", \"run\", overrides={\"train.epochs\": 20})\n"
     "    print(report.loss, report.wer)\n\n"
-    "config is a YAML file (docs/TRAINING.md); with resume=\"auto\" or replay, None takes the\n"
+    "config is a YAML file (TRAINING.md); with resume=\"auto\" or replay, None takes the\n"
     "run's own. output is the folder of the run. overrides change keys of the configuration:\n"
     "{\"train.rate\": 3e-4}. Keywords with a dot do, too: **{\"train.rate\": 3e-4}. The other\n"
     "keywords are the options of `speechshard train`; `speechshard train --help` describes them.\n"

@@ -46,7 +46,7 @@ SPSH_API bool spsh_ffmpeg_sniff(const void *head, size_t head_bytes, const char 
  *
  * Reads MP4 (AAC, ALAC), Matroska and WebM (Opus, Vorbis, AAC, FLAC, MP3, PCM), ASF (WMA), AMR,
  * AIFF, CAF, ADTS AAC, G.722, and SPHERE compressed by shorten, with one audio stream. Lossy codecs
- * become int16 by the rule of docs/format-audio.md.
+ * become int16 by the rule of docs/reference/format-audio.md.
  *
  * @param name        file name, for G.722, which has no magic number; may be NULL
  * @param sink        may be NULL: only count

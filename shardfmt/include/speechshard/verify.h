@@ -167,7 +167,7 @@ SPSH_API void spsh_repair_manifest_close(spsh_repair_manifest *manifest);
  *
  * If manifest.spsh is unreadable, the overlays in force are those whose file ids or root hashes it
  * still contains. If that list is incomplete, they are the overlays of the newest readable
- * generation and those that no readable generation lists (docs/FORMAT.md, section 5).
+ * generation and those that no readable generation lists (docs/reference/FORMAT.md, section 5).
  *
  * options->damage_fn is called for each lost overlay (part "overlay") and for each decision without
  * proof (part "overlay in doubt"). expected and unit are not used.

@@ -1,4 +1,4 @@
-/* pcm.c: payloads of the codec `pcm`: head, directory, random access. docs/FORMAT.md is normative.
+/* pcm.c: payloads of the codec `pcm`: head, directory, random access. FORMAT.md is normative.
  *
  *     0  u8   version           8  u32  end[frame_count * channels]
  *     1  u8   log2 of the frame length       block i = bytes [end[i - 1], end[i]) of the payload;

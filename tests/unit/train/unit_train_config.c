@@ -328,13 +328,13 @@ static void test_refusals(void)
     }
 }
 
-/* docs/training-reference.md has a row for each key, with its default. */
+/* docs/reference/TRAINING.md has a row for each key, with its default. */
 static void test_documentation(void)
 {
     static char page[1 << 16];
     char path[512];
     char section[64] = "";
-    test_source_path(path, sizeof(path), "docs/training-reference.md");
+    test_source_path(path, sizeof(path), "docs/reference/TRAINING.md");
     FILE *file = fopen(path, "rb");
     REQUIRE(file != NULL);
     page[fread(page, 1, sizeof(page) - 1, file)] = '\0';

@@ -1,5 +1,5 @@
 /* layout_webdataset.c: archives whose members form samples by key: audio with a text, a .json, or
- * both. Also the stream that `pack -` reads (docs/STREAM.md).
+ * both. Also the stream that `pack -` reads (docs/reference/STREAM.md).
  *
  * Audio with text files may also be a packed folder, which is another layout. It is WebDataset only
  * if the archives are numbered. A .json for the audio is sufficient evidence without numbers.

@@ -1,7 +1,7 @@
 /* sample_scan.c: see sample_scan.h.
  *
  * The metadata of an utterance come from its .json, its .txt, and the names of the archives. A
- * .json with an object `extras` has our own format (docs/STREAM.md): it is complete, and fields
+ * .json with an object `extras` has our own format (STREAM.md): it is complete, and fields
  * that it omits are absent. In any other .json, members with known names are used, and the rest is
  * kept as extras.
  *

@@ -242,7 +242,7 @@ static bool too_many_rejects(const spsh_pack_options *options, const spsh__pack_
 }
 
 /* The loss of a damaged archive or manifest cannot be counted, so only SPSH_PACK_REJECTS_ALL
- * publishes a dataset without it. Such a reject has 0 rows, unlike a producer's (docs/STREAM.md).
+ * publishes a dataset without it. Such a reject has 0 rows, unlike a producer's (STREAM.md).
  */
 static spsh_status check_damage(const spsh_pack_options *options, const spsh__plan *plan,
                                 spsh_error *err)

@@ -1,4 +1,4 @@
-/* feature_image.c: see feature_image.h. Mel scales are those of docs/FEATURES.md. */
+/* feature_image.c: see feature_image.h. Mel scales are those of docs/reference/FEATURES.md. */
 #include "feature_image.h"
 
 #include <float.h>

@@ -16,7 +16,7 @@
 
 enum { SPSH__RUN_DOMAINS_MAX = 64, SPSH__RUN_SETS_MAX = 64 };
 
-/* Columns of the steps. docs/TRAINING.md describes them. */
+/* Columns of the steps. docs/reference/TRAINING.md describes them. */
 typedef enum spsh__run_column {
     SPSH__RUN_LOSS,
     SPSH__RUN_NORM,
@@ -61,7 +61,7 @@ typedef struct spsh__run_set {
     size_t example_count;
 } spsh__run_set;
 
-/* before_time and the rest of the line describe the process before this start (docs/TRAINING.md,
+/* before_time and the rest of the line describe the process before this start (TRAINING.md,
  * section 9). They are NaN in runs of earlier versions. */
 typedef struct spsh__run_start {
     double samples, time, world_size, threads, weights;

@@ -1,7 +1,7 @@
 /* train.h: train a speech recognizer on packed datasets, evaluate it, and transcribe with it.
  *
  *     spsh_train_options options = SPSH_TRAIN_OPTIONS_INIT;
- *     options.config_path = "digits.yaml";                  // docs/TRAINING.md lists its keys
+ *     options.config_path = "digits.yaml";                  // TRAINING.md lists its keys
  *     options.run = "run";
  *     rc = spsh_train(&options, &result, &err);
  *
@@ -68,7 +68,7 @@ typedef struct spsh_train_options {
     const char *link; /* "1ms+1Gbit": minimum latency and maximum bandwidth of messages; NULL: no
                          limit */
     /* Simulate a cluster: "learners=8,link=10us+100Gbit,step=250ms,slow=3:10x"
-     * (docs/strategies/README.md). All its learners train in this process, with all their data,
+     * (docs/reference/strategies/README.md). All its learners train in this process, with all their data,
      * gradients, and messages. A virtual clock counts `step` per batch. Equal options produce
      * identical bits, including the metrics. Needs memory for one model per learner. NULL: no
      * simulation; this process is one learner */
@@ -382,7 +382,7 @@ SPSH_API void spsh_train_estimate_free(spsh_train_estimate *estimate);
 typedef struct spsh_train_simulate_options {
     size_t struct_size;
     /* The computers and their faults, "learners=8,link=10us+100Gbit,step=250ms,slow=3:10x";
-     * required. docs/strategies/README.md lists the keys */
+     * required. docs/reference/strategies/README.md lists the keys */
     const char *cluster;
     const char *config_path;      /* configuration whose model is simulated; its data must exist.
                                      NULL if, and only if, `cluster` has the key weights */
@@ -465,7 +465,7 @@ typedef struct spsh_train_world {
 /* clang-format on */
 
 /** Find the world in the environment variables of mpirun, srun, torchrun, or Kubernetes, or in
- * plain variables (docs/TRAINING.md).
+ * plain variables (docs/reference/TRAINING.md).
  * @return SPSH_OK; SPSH_E_INVALID_ARG: variables contradict each other, or are not numbers */
 SPSH_API SPSH_NODISCARD spsh_status spsh_train_world_find(spsh_train_world *ret_world,
                                                           spsh_error *err);

@@ -1,6 +1,6 @@
 /* config.h: reads one YAML file and key=value overrides into one struct. Unknown keys are rejected
  * with the closest known key in the message. The resolved configuration is written back, in
- * canonical form, into the run and its checkpoints. docs/TRAINING.md lists every key with range and
+ * canonical form, into the run and its checkpoints. TRAINING.md lists every key with range and
  * default.
  *
  *     features, augment, vocabulary                                     outside of the sections

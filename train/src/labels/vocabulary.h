@@ -1,6 +1,6 @@
 /* vocabulary.h: transcripts to symbols and back: characters, or word pieces (byte pair merges).
  *
- * The first symbol is the blank. A file is YAML (docs/TRAINING.md): kind, normalization profile,
+ * The first symbol is the blank. A file is YAML (TRAINING.md): kind, normalization profile,
  * symbols in order; word pieces: merges in order. A vocabulary is made by counting a dataset's
  * transcripts. Code points break ties, so the file is a function of the data.
  *

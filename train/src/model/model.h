@@ -64,7 +64,7 @@ spsh_status spsh__model_open(spsh__backend *backend, const spsh__model_shape *sh
                              const spsh__model_limits *limits, spsh__model **ret_model,
                              spsh_error *err);
 /* Open a model for inference only. It has no gradients, and layers share memory, so that a frame
- * takes about a third (docs/TRAINING.md has numbers). lender: a model of the same shape, which
+ * takes about a third (TRAINING.md has numbers). lender: a model of the same shape, which
  * shares its weights and statistics with this model and must outlive it. NULL: separate ones. There
  * is no backward, spsh__model_gradients is a NULL buffer, and spsh__model_logit_gradients returns
  * the logits. */

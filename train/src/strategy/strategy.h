@@ -20,7 +20,7 @@
  * first, then consensus_fn.
  *
  * A step sums virtual_world * accumulate micro-batches, the leaves of its summation tree. Leaf a *
- * virtual_world + n is batch n of the loader's a-th step (docs/LOADER.md, 7). Rank r has the leaves
+ * virtual_world + n is batch n of the loader's a-th step (LOADER.md, 7). Rank r has the leaves
  * with n mod world_size == r, and spsh__leaf_of numbers them. A leaf without a batch counts as
  * zeros. The tree over leaves is fixed (fold_tree.h), so weights, running statistics, and totals
  * have identical bits for 1, 2, 3, ... processes.
@@ -177,7 +177,7 @@ struct spsh__strategy {
 
 /* Return the name of a strategy by index; NULL past the last one. */
 const char *spsh__strategy_name(uint32_t number);
-/* Open a strategy by its name in docs/strategies. SPSH_E_NOT_FOUND. */
+/* Open a strategy by its name in docs/reference/strategies. SPSH_E_NOT_FOUND. */
 spsh_status spsh__strategy_open(const char *name, const spsh_allocator *allocator,
                                 spsh__strategy **ret, spsh_error *err);
 void spsh__strategy_close(spsh__strategy *s); /* NULL is fine */

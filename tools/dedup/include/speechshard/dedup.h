@@ -13,8 +13,8 @@
  *     spsh_dedupe_result_free(result);
  *     spsh_dedup_sources_free(sources);
  *
- * tests/install/consumer/find_copies.c is a whole program. docs/DEDUPE.md, docs/AUDIT.md, and
- * docs/FINGERPRINT.md describe the files that these functions write.
+ * tests/install/consumer/find_copies.c is a whole program. DEDUPE.md, AUDIT.md, and
+ * docs/reference/FINGERPRINT.md describe the files that these functions write.
  *
  * Calls: every function that takes options reads them and everything they point to during the call
  * only. In all options, 0 and NULL mean the default. A call that fails leaves its outputs
@@ -485,7 +485,7 @@ typedef enum spsh_leak {
 /** "recording". Never NULL for a value below the count. */
 SPSH_API const char *spsh_leak_text(spsh_leak leak);
 
-/** How transcripts are made comparable (docs/dedupe-text.md). */
+/** How transcripts are made comparable (docs/reference/dedupe-text.md). */
 typedef enum spsh_text_profile {
     SPSH_TEXT_PROFILE_DEFAULT,
     SPSH_TEXT_PROFILE_CJK,   /* each ideograph is a word */

@@ -1,6 +1,6 @@
 /* audit_report.h: the data from which the files of an audit are made, and functions they share.
  *
- * docs/AUDIT.md specifies the files.
+ * docs/reference/AUDIT.md specifies the files.
  */
 #ifndef SPSH_DEDUP_AUDIT_REPORT_H
 #define SPSH_DEDUP_AUDIT_REPORT_H

@@ -6,7 +6,7 @@
  *
  * The measurement detects telephone speech that was resampled to 16 kHz, and WAV files made from
  * MP3. Of two copies, the one with more bandwidth is closer to the original. See
- * docs/FINGERPRINT.md 8.
+ * docs/reference/FINGERPRINT.md 8.
  */
 #ifndef SPSH_DEDUP_BANDWIDTH_H
 #define SPSH_DEDUP_BANDWIDTH_H

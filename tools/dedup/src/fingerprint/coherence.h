@@ -1,7 +1,7 @@
 /* coherence.h: measure how well two stretches of 8 kHz audio agree, as waveforms and as envelopes.
  *
  * The functions use double precision, on a stretch that the prints have already aligned to about 60
- * ms. Their results are not stored in segments, so docs/FINGERPRINT.md does not constrain them.
+ * ms. Their results are not stored in segments, so FINGERPRINT.md does not constrain them.
  */
 #ifndef SPSH_DEDUP_COHERENCE_H
 #define SPSH_DEDUP_COHERENCE_H

@@ -1,7 +1,7 @@
 /* cosine.h: integer cosines, so that all tables made from them have identical bits on all systems.
  *
  * Mathematical libraries differ in the last bit, and one such difference in a window or a filter
- * can flip a fingerprint bit. The table is part of docs/FINGERPRINT.md.
+ * can flip a fingerprint bit. The table is part of docs/reference/FINGERPRINT.md.
  */
 #ifndef SPSH_DEDUP_COSINE_H
 #define SPSH_DEDUP_COSINE_H

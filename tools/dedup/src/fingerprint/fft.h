@@ -1,7 +1,7 @@
 /* fft.h: the two Fourier transforms of this folder.
  *
  * spsh__fft_lanes is part of the definition of the fingerprint: single precision, with every
- * operation in the order of docs/FINGERPRINT.md. It computes four independent transforms in
+ * operation in the order of FINGERPRINT.md. It computes four independent transforms in
  * parallel lanes, which makes it fast without changing the order of additions. spsh__fft is an
  * ordinary double-precision transform for correlations. No stored result depends on its last bits.
  */

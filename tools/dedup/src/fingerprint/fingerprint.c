@@ -52,7 +52,7 @@ enum {
 };
 
 /* Approximate energy that one unit of 16-bit white noise (16 after resampling) adds to a bin; see
- * docs/FINGERPRINT.md.
+ * docs/reference/FINGERPRINT.md.
  */
 static const float dense_floor = 393216.0F;
 static const float wide_floor = 786432.0F;

@@ -10,7 +10,7 @@
  *     spsh__fingerprint_free(maker);
  *
  * There is one print frame per 16 ms: 32 bits and a level. There are about four keys per second: 48
- * bits, and the positions of the three bits that are most likely to flip. docs/FINGERPRINT.md is
+ * bits, and the positions of the three bits that are most likely to flip. FINGERPRINT.md is
  * normative. The same input gives the same bits with any compiler, processor, number of threads,
  * and division into pieces.
  */

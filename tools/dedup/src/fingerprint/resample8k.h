@@ -6,7 +6,7 @@
  *     count = spsh__resample8k_finish(resampler, out);
  *
  * Output sample n is the input at n / 8000 s: there is no delay. The same input gives the same
- * output for any division into pieces. docs/FINGERPRINT.md is normative.
+ * output for any division into pieces. docs/reference/FINGERPRINT.md is normative.
  */
 #ifndef SPSH_DEDUP_RESAMPLE8K_H
 #define SPSH_DEDUP_RESAMPLE8K_H

@@ -7,7 +7,7 @@
  *     {"type":"boilerplate",...}
  *     {"end":"<XXH3-128 of everything before this line>"}
  *
- * docs/DEDUPE.md describes every member of every line. A plan is a pure function of the datasets
+ * DEDUPE.md describes every member of every line. A plan is a pure function of the datasets
  * and the options. It does not depend on the run (time, threads, memory).
  */
 #ifndef SPSH_DEDUP_COPY_PLAN_H

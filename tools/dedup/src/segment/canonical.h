@@ -1,6 +1,6 @@
 /* canonical.h: digests of decoded samples that do not depend on the container.
  *
- * docs/FINGERPRINT.md 5 is normative. The samples are interleaved, 32 bits wide, and
+ * docs/reference/FINGERPRINT.md 5 is normative. The samples are interleaved, 32 bits wide, and
  * left-justified, so 16-bit samples stored in 24 bits give the same digest as 16-bit samples. The
  * digests cover the rate, the channel count, and the samples.
  */

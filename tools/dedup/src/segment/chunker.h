@@ -1,7 +1,7 @@
 /* chunker.h: cut canonical PCM at positions that depend only on its content, so that equal
  * stretches of two recordings are cut identically wherever they begin.
  *
- * docs/FINGERPRINT.md 6 is normative. A cut is a position where a hash of the last 32 samples is
+ * FINGERPRINT.md 6 is normative. A cut is a position where a hash of the last 32 samples is
  * the maximum within an eighth of a second. Cuts are 0.25 s apart on average, and at least 0.125 s.
  * The hash of a chunk is the XXH3-64 of its samples. Chunks of digital silence and other constant
  * or periodic stretches are omitted, because they occur everywhere.

@@ -1,4 +1,4 @@
-/* print_mix.c: one channel out of many (docs/FINGERPRINT.md 7). */
+/* print_mix.c: one channel out of many (docs/reference/FINGERPRINT.md 7). */
 #include "print_mix.h"
 
 #include <string.h>

@@ -2,7 +2,7 @@
  *
  * Channel 0 is the mix: the sum of all channels divided by their number, rounded towards minus
  * infinity. With one channel, the mix is that channel. Channel c is the c-th channel, counted from
- * 1. See docs/FINGERPRINT.md 7.
+ * 1. See docs/reference/FINGERPRINT.md 7.
  */
 #ifndef SPSH_PRINT_MIX_H
 #define SPSH_PRINT_MIX_H

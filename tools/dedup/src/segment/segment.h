@@ -39,7 +39,7 @@ typedef struct spsh__segment_row {
     uint32_t channels;
     uint64_t samples;
     uint8_t payload_hash[16];
-    uint8_t pcm_full[16]; /* canonical digest, docs/FINGERPRINT.md 5 */
+    uint8_t pcm_full[16]; /* canonical digest, docs/reference/FINGERPRINT.md 5 */
     uint8_t pcm_trim[16]; /* without leading and trailing zeros */
     uint8_t pcm_mono[16]; /* digest of one channel if all channels are equal (also with one
                              channel); else zero */
@@ -68,7 +68,7 @@ typedef struct spsh__segment_print {
     uint64_t first_key, key_count;
 } spsh__segment_print;
 
-/* A content-defined stretch of canonical PCM (docs/FINGERPRINT.md 6). */
+/* A content-defined stretch of canonical PCM (docs/reference/FINGERPRINT.md 6). */
 typedef struct spsh__chunk {
     uint64_t hash;
     uint64_t first_sample; /* position in the utterance */

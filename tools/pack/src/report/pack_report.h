@@ -1,7 +1,7 @@
 /* pack_report.h: the files of a report, for people and for programs.
  *
  *     reports/rejects.jsonl   one line per rejected row or remark
- *     reports/pack.json       counts, for programs; docs/REPORT.md lists its stable members
+ *     reports/pack.json       counts, for programs; REPORT.md lists its stable members
  *     reports/pack.html       the same facts, for people
  *
  * All are a pure function of input and options: no times, no paths, no thread counts.
