@@ -290,6 +290,12 @@ static const struct {
      "nesterov needs"                                                                                                                                                         },
     {"data: {train: a}\ntrain: {schedule: cosine, schedule_samples: 5, warm_up_samples: 5}", NULL,
      SPSH_E_INVALID_ARG,                                                                                                                  "must be greater than"              },
+    {"data: {train: a}\ntrain: {rate_scaling: linear}",                                      NULL,                    SPSH_E_INVALID_ARG,
+     "needs train.rate_seconds"                                                                                                                                               },
+    {"data: {train: a}\ntrain: {accumulate_max: 4}",                                         NULL,                    SPSH_E_INVALID_ARG,
+     "grows only with both"                                                                                                                                                   },
+    {"data: {train: a}\ntrain: {accumulate: 5, accumulate_max: 4, accumulate_samples: 9}",   NULL,
+     SPSH_E_INVALID_ARG,                                                                                                                  "is less than train.accumulate"     },
     {"data: {train: a}\nmodel: {preset: lstm-hybrid}",                                       NULL,                    SPSH_E_INVALID_ARG,
      "data.alignments is not set"                                                                                                                                             },
     {"data: {train: a, alignments: b}",                                                      NULL,                    SPSH_E_INVALID_ARG,
@@ -435,8 +441,76 @@ static void test_rates(void)
     drop();
 }
 
+/* The schedule of the ADPSGD papers: from 0.1 to 1.0 over 10 epochs, then 1/sqrt(2) per epoch. */
+static void test_rates_of_a_paper(void)
+{
+    const char *const settings[] = {"train.schedule=anneal",
+                                    "train.anneal=0.70710678",
+                                    "train.rate=1",
+                                    "train.optimiser=sgd",
+                                    "train.warm_up_samples=9",
+                                    "train.warm_up_epochs=10",
+                                    "train.warm_up_from=0.1",
+                                    NULL};
+    const uint64_t epoch = 999;
+    require(whole, settings);
+    spsh__config_resolve(config, epoch);
+    CHECK_U64(config->warm_up_samples, 10 * epoch);
+    CHECK(config->warm_up_epochs == 0); /* the stored configuration has one of them */
+    CHECK(fabs(spsh__schedule_rate(config, 0) - 0.1) < 1e-3);
+    CHECK(fabs(spsh__schedule_rate(config, 5 * epoch) - 0.55) < 1e-3);
+    CHECK(spsh__schedule_rate(config, 10 * epoch) == 1);
+    CHECK(spsh__schedule_rate(config, 11 * epoch - 1) == 1);
+    CHECK(is_near(spsh__schedule_rate(config, 11 * epoch), 0.70710678));
+    CHECK(fabs(spsh__schedule_rate(config, 15 * epoch + 5) - 0.1767767) < 1e-6);
+    drop();
+}
+
+static void test_rate_scaling(void)
+{
+    const char *const linear[] = {"train.rate_scaling=linear", "train.rate_seconds=100",
+                                  "data.max_padded_seconds=50", "train.accumulate=2", NULL};
+    require(whole, linear);
+    CHECK(is_near(spsh__schedule_scale(config, 1, 0), 1));
+    CHECK(is_near(spsh__schedule_scale(config, 8, 0), 8));
+    drop();
+    const char *const root[] = {"train.rate_scaling=sqrt",
+                                "train.rate_seconds=100",
+                                "data.max_padded_seconds=50",
+                                "train.accumulate=2",
+                                "train.accumulate_max=8",
+                                "train.accumulate_samples=1000",
+                                NULL};
+    require(whole, root);
+    CHECK(is_near(spsh__schedule_scale(config, 4, 999), 2));
+    CHECK(is_near(spsh__schedule_scale(config, 4, 2000), 4)); /* the batch has grown fourfold */
+    drop();
+    require(whole, NULL);
+    CHECK(spsh__schedule_scale(config, 8, 0) == 1);
+    drop();
+}
+
+static void test_growing_updates(void)
+{
+    const char *const settings[] = {"train.accumulate=3", "train.accumulate_max=10",
+                                    "train.accumulate_samples=100", NULL};
+    require(whole, settings);
+    CHECK_U64(spsh__schedule_accumulate_most(config), 10);
+    CHECK_U64(spsh__schedule_accumulate(config, 99), 3);
+    CHECK_U64(spsh__schedule_accumulate(config, 100), 6);
+    CHECK_U64(spsh__schedule_accumulate(config, 200), 10); /* not 12 */
+    CHECK_U64(spsh__schedule_accumulate(config, UINT64_MAX), 10);
+    drop();
+    require(whole, NULL);
+    CHECK_U64(spsh__schedule_accumulate(config, UINT64_MAX), config->accumulate);
+    drop();
+}
+
 TEST_MAIN(unit_train_config)
 {
+    RUN(test_rates_of_a_paper);
+    RUN(test_rate_scaling);
+    RUN(test_growing_updates);
     RUN(test_defaults);
     RUN(test_file);
     RUN(test_overrides);

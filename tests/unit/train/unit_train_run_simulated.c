@@ -160,6 +160,45 @@ static void test_sums_are_those_of_one_process(void)
     }
 }
 
+/* Updates that grow make the same steps on any number of processes, and after a resume. */
+static void test_growing_updates(void)
+{
+    enum { CONSTANT = 25, GROWING = 11 }; /* steps of 2 epochs: 12 + 13; 8 + 3 */
+    kit_run run = {
+        .folder = "growing",
+        .overrides = {"data.virtual_world=4", "train.accumulate=1", "data.max_padded_seconds=0.5",
+                      "train.accumulate_samples=32", "train.accumulate_max=4"}
+    };
+    kit_run constant = {.folder = "constant"};
+    memcpy(constant.overrides, run.overrides, 3 * sizeof(*run.overrides));
+    REQUIRE(train_kit_run(&constant) == SPSH_OK && train_kit_run(&run) == SPSH_OK);
+    CHECK_U64(constant.result.steps, CONSTANT);
+    CHECK_U64(run.result.steps, GROWING);
+    CHECK_U64(run.result.samples, 2 * UTTERANCES);
+    const uint64_t weights = train_kit_weights("growing");
+
+    run.folder = "growing stopped";
+    run.stop_at = 5;
+    CHECK_I64(train_kit_run(&run), SPSH_E_CANCELED);
+    run.resume = true;
+    run.stop_at = 0;
+    CHECK_I64(train_kit_run(&run), SPSH_OK);
+    CHECK_U64(train_kit_weights("growing stopped"), weights);
+
+    run.resume = false;
+    for (size_t n = 0; n < 3; n += every) {
+        char strategy[64], folder[64];
+        (void)snprintf(strategy, sizeof(strategy), "train.strategy=%s", strategies[n].name);
+        (void)snprintf(folder, sizeof(folder), "growing %s", strategies[n].name);
+        run.folder = folder;
+        run.simulate = strategies[n].cluster;
+        run.overrides[5] = strategy;
+        REQUIRE(train_kit_run(&run) == SPSH_OK);
+        CHECK_U64(run.result.steps, GROWING);
+        CHECK_U64(train_kit_weights(folder), weights);
+    }
+}
+
 /* ---- times ---- */
 
 /* The value of a key in the last line of a kind. */
@@ -304,6 +343,18 @@ static void test_what_is_wrong_is_said(void)
     ends("learners=5,step=1s", NULL, SPSH_E_INVALID_ARG, "data.virtual_world");
 }
 
+static void test_asynchronous_updates_do_not_grow(void)
+{
+    kit_run run = {
+        .folder = "not growing",
+        .simulate = "learners=2,step=1s",
+        .overrides = {"train.strategy=adpsgd-random", "train.accumulate_samples=9",
+                      "train.accumulate_max=4"}
+    };
+    CHECK_I64(train_kit_run(&run), SPSH_E_INVALID_ARG);
+    CHECK(strstr(run.err.message, "adpsgd-random is asynchronous") != NULL);
+}
+
 TEST_MAIN(unit_train_run_simulated)
 {
     every = test_wants_races(argc, argv) ? STRATEGIES : test_wants_fewer(argc, argv) ? 2 : 1;
@@ -315,10 +366,12 @@ TEST_MAIN(unit_train_run_simulated)
         return TEST_RESULT();
     }
     RUN(test_sums_are_those_of_one_process);
+    RUN(test_growing_updates);
     RUN(test_times_are_the_clusters);
     RUN(test_a_slow_learner);
     RUN(test_stopped_by_all_and_gone_on_with);
     RUN(test_deaths);
+    RUN(test_asynchronous_updates_do_not_grow);
     RUN(test_what_is_wrong_is_said);
     test_remove_tree(base);
     return TEST_RESULT();

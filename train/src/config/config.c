@@ -60,6 +60,7 @@ static const char *const decodes[] = {"host", "device", NULL};
 static const char *const damages[] = {"fail", "skip", NULL};      /* order of spsh_on_error */
 static const char *const undecodables[] = {"skip", "fail", NULL}; /* order of spsh_undecodable */
 static const char *const schedules[] = {"constant", "anneal", "cosine", NULL};
+static const char *const scalings[] = {"none", "linear", "sqrt", NULL};
 static const char *const strategies[] = {
     "allreduce", "partitioned", "ps-sync",      "ps-async",
     "hogwild",   "dpsgd-ring",  "adpsgd-fixed", "adpsgd-random",
@@ -151,11 +152,17 @@ static const field fields[] = {
     {"train.clip", FIELD_DOUBLE, AT(clip), 0, 1e9, NULL, "400"},
     {"train.schedule", FIELD_WORD, AT(schedule), WORD(schedules, "anneal")},
     {"train.warm_up_samples", FIELD_U64, AT(warm_up_samples), 0, COUNT_MAX, NULL, "0"},
+    {"train.warm_up_epochs", FIELD_DOUBLE, AT(warm_up_epochs), 0, 1e6, NULL, "0"},
+    {"train.warm_up_from", FIELD_DOUBLE, AT(warm_up_from), 0, 1, NULL, "0"},
     {"train.schedule_samples", FIELD_U64, AT(schedule_samples), 0, COUNT_MAX, NULL, "0"},
     {"train.anneal", FIELD_DOUBLE, AT(anneal), 1e-9, 1, NULL, "0.99"},
+    {"train.rate_scaling", FIELD_WORD, AT(rate_scaling), WORD(scalings, "none")},
+    {"train.rate_seconds", FIELD_DOUBLE, AT(rate_seconds), 0, 1e9, NULL, "0"},
     {"train.epochs", FIELD_U32, AT(epochs), 0, UINT32_MAX, NULL, "70"},
     {"train.samples_max", FIELD_U64, AT(samples_max), 0, COUNT_MAX, NULL, "0"},
     {"train.accumulate", FIELD_U32, AT(accumulate), 1, LEARNERS_MAX, NULL, "1"},
+    {"train.accumulate_max", FIELD_U32, AT(accumulate_max), 0, LEARNERS_MAX, NULL, "0"},
+    {"train.accumulate_samples", FIELD_U64, AT(accumulate_samples), 0, COUNT_MAX, NULL, "0"},
     {"train.checkpoint_every_s", FIELD_DOUBLE, AT(checkpoint_every_s), 0, YEAR_S, NULL, "600"},
     {"train.keep", FIELD_U32, AT(keep_checkpoints), 0, CHECKPOINTS, NULL, "3"},
     {"train.deadline_ms", FIELD_U32, AT(deadline_ms), 1, DEADLINE_MAX, NULL, "300000"},
@@ -589,6 +596,13 @@ static spsh_status check_together(const reading *r, spsh_error *err)
         {c->schedule == SPSH__SCHEDULE_COSINE && c->schedule_samples > 0 &&
              c->schedule_samples <= c->warm_up_samples,
          "train.schedule_samples must be greater than train.warm_up_samples"},
+        {(c->rate_scaling != SPSH__SCALING_NONE) != (c->rate_seconds > 0),
+         "train.rate_scaling needs train.rate_seconds, the seconds per update that train.rate is "
+         "meant for; set both or none"},
+        {(c->accumulate_max > 0) != (c->accumulate_samples > 0),
+         "train.accumulate grows only with both train.accumulate_samples and train.accumulate_max"},
+        {c->accumulate_max > 0 && c->accumulate_max < c->accumulate,
+         "train.accumulate_max is less than train.accumulate"},
     };
     /* clang-format on */
     const given *weights = given_of(r, "data.train_weights");

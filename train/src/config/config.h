@@ -12,8 +12,9 @@
  *     train:  backend, device, precision, deterministic, graphs, rnn, exchange, threads, strategy,
  *             servers, staleness_max, scale_by_staleness, overlap, node_size, inner, outer, stages,
  *             optimiser, rate, momentum, nesterov, beta1, beta2, epsilon, weight_decay, clip,
- *             schedule, warm_up_samples, schedule_samples, anneal, epochs, samples_max, accumulate,
- *             checkpoint_every_s, keep, deadline_ms, on_lost
+ *             schedule, warm_up_samples, warm_up_epochs, warm_up_from, schedule_samples, anneal,
+ *             rate_scaling, rate_seconds, epochs, samples_max, accumulate, accumulate_max,
+ *             accumulate_samples, checkpoint_every_s, keep, deadline_ms, on_lost
  *     eval:   every_s, beam_width
  *
  * Paths are relative to the working directory of the process, not to the file.
@@ -46,6 +47,12 @@ typedef enum spsh__schedule_kind {
     SPSH__SCHEDULE_ANNEAL = 1, /* times `anneal` after each schedule_samples */
     SPSH__SCHEDULE_COSINE = 2, /* half a cosine down to 0 at schedule_samples */
 } spsh__schedule_kind;
+
+typedef enum spsh__rate_scaling {
+    SPSH__SCALING_NONE = 0,
+    SPSH__SCALING_LINEAR = 1, /* the rate is proportional to the seconds of an update's batches */
+    SPSH__SCALING_SQRT = 2,   /* ... to the square root of them */
+} spsh__rate_scaling;
 
 struct spsh__config {
     char **train, **dev;   /* "path" or "path:split,split"; NULL-terminated; train has at least
@@ -87,12 +94,18 @@ struct spsh__config {
     double clip;       /* limit of the gradients' norm; 0: none */
     spsh__schedule_kind schedule;
     uint64_t warm_up_samples;
+    double warm_up_epochs;     /* not 0: replaces warm_up_samples; 0 after spsh__config_resolve */
+    double warm_up_from;       /* share of the rate at the first sample of the warm-up */
     uint64_t schedule_samples; /* 0 until spsh__config_resolve sets it: one epoch, or all epochs for
                                   a cosine */
     double anneal;
-    uint32_t epochs;      /* 0: samples_max decides */
-    uint64_t samples_max; /* 0: epochs decide */
-    uint32_t accumulate;
+    spsh__rate_scaling rate_scaling;
+    double rate_seconds;                         /* seconds per update that the rate is meant for */
+    uint32_t epochs;                             /* 0: samples_max decides */
+    uint64_t samples_max;                        /* 0: epochs decide */
+    uint32_t accumulate;                         /* loader steps per update, at first */
+    uint32_t accumulate_max;                     /* it doubles up to this; 0: it does not change */
+    uint64_t accumulate_samples;                 /* ... after every accumulate_samples samples */
     double checkpoint_every_s, evaluate_every_s; /* 0: only at the end of each epoch */
     uint32_t keep_checkpoints, deadline_ms;
     bool shrinks;        /* train.on_lost: the run continues without lost processes */
@@ -109,8 +122,9 @@ spsh_status spsh__config_parse(const char *yaml, size_t size, const char *const 
                                spsh__config **ret, spsh_error *err);
 void spsh__config_free(spsh__config *config); /* accepts NULL */
 
-/* Fill in values that depend on the data: if schedule_samples is 0, compute it from the utterances
- * of an epoch. Call before the first step, and before the text is written. */
+/* Fill in values that depend on the data: compute schedule_samples if it is 0, and warm_up_samples
+ * from warm_up_epochs, from the utterances of an epoch. Call before the first step, and before the
+ * text is written. */
 void spsh__config_resolve(spsh__config *config, uint64_t epoch_samples);
 
 /* Return the configuration as canonical YAML, which parses to the same configuration. The caller
@@ -120,4 +134,13 @@ char *spsh__config_text(const spsh__config *config);
 /* Return the rate after `samples` samples. It depends only on the configuration and samples, so it
  * is the same at any world size. The configuration must be resolved. */
 double spsh__schedule_rate(const spsh__config *config, uint64_t samples);
+/* Return the factor of that rate for an update of virtual_world batches per loader step. */
+double spsh__schedule_scale(const spsh__config *config, uint32_t virtual_world, uint64_t samples);
+
+/* Return the number of loader steps of the update after `samples` samples, and its maximum. */
+uint32_t spsh__schedule_accumulate(const spsh__config *config, uint64_t samples);
+uint32_t spsh__schedule_accumulate_most(const spsh__config *config);
+
+/* Return the maximum seconds of a batch, with padding. */
+double spsh__config_batch_seconds(const spsh__config *config);
 #endif

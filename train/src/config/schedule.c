@@ -1,14 +1,19 @@
-/* schedule.c: the learning rate as a function of samples seen. It therefore does not depend on the
- * world size or the batch size (config.h).
+/* schedule.c: the learning rate and the size of an update as functions of samples seen. Neither
+ * depends on the world size (config.h).
  *
- *     rate * (samples + 1) / (warm_up + 1) until warm_up; times one of
+ *     rate * (from + (1 - from) * (samples + 1) / (warm_up + 1)) until warm_up; times one of
  *     constant  1
- *     anneal    anneal ^ floor(samples / schedule_samples)
+ *     anneal    anneal ^ floor((samples - warm_up) / schedule_samples)
  *     cosine    (1 + cos(pi x)) / 2, x from 0 at warm_up to 1 at schedule_samples
  *
- * Only additions and multiplications: math libraries differ in the last bits.
+ * Only additions, multiplications, divisions, and square roots, which IEEE 754 rounds correctly:
+ * other functions of math libraries differ in the last bits.
  */
 #include "config.h"
+
+#include <math.h>
+
+#include "speechshard/sampler.h"
 
 /* cos(pi x) for 0 <= x <= 1, by Taylor's series where it is short: |y| <= pi / 2. */
 static double half_cosine(double x)
@@ -50,17 +55,56 @@ double spsh__schedule_rate(const spsh__config *c, uint64_t samples)
 {
     double rate = c->is_adamw ? c->adamw.rate : c->sgd.rate;
     if (samples < c->warm_up_samples)
-        rate *= ((double)samples + 1) / ((double)c->warm_up_samples + 1);
+        rate *= c->warm_up_from +
+                (1 - c->warm_up_from) * ((double)samples + 1) / ((double)c->warm_up_samples + 1);
     if (c->schedule == SPSH__SCHEDULE_COSINE)
         rate *= cosine(c, samples);
-    if (c->schedule == SPSH__SCHEDULE_ANNEAL && c->schedule_samples > 0)
-        rate *= power(c->anneal, samples / c->schedule_samples);
+    if (c->schedule == SPSH__SCHEDULE_ANNEAL && c->schedule_samples > 0 &&
+        samples > c->warm_up_samples)
+        rate *= power(c->anneal, (samples - c->warm_up_samples) / c->schedule_samples);
     return rate;
+}
+
+double spsh__schedule_scale(const spsh__config *c, uint32_t virtual_world, uint64_t samples)
+{
+    const double batches = (double)virtual_world * spsh__schedule_accumulate(c, samples);
+    const double ratio = batches * spsh__config_batch_seconds(c) / c->rate_seconds;
+    switch (c->rate_scaling) {
+    case SPSH__SCALING_LINEAR: return ratio;
+    case SPSH__SCALING_SQRT: return sqrt(ratio);
+    case SPSH__SCALING_NONE: break;
+    }
+    return 1;
+}
+
+uint32_t spsh__schedule_accumulate(const spsh__config *c, uint64_t samples)
+{
+    uint64_t count = c->accumulate;
+    if (c->accumulate_samples == 0)
+        return c->accumulate;
+    for (uint64_t n = samples / c->accumulate_samples; n > 0 && count < c->accumulate_max; n--)
+        count *= 2;
+    return count < c->accumulate_max ? (uint32_t)count : c->accumulate_max;
+}
+
+uint32_t spsh__schedule_accumulate_most(const spsh__config *c)
+{
+    return c->accumulate_samples > 0 ? c->accumulate_max : c->accumulate;
+}
+
+double spsh__config_batch_seconds(const spsh__config *c)
+{
+    if (c->max_padded_seconds > 0)
+        return c->max_padded_seconds;
+    return c->max_seconds > 0 ? c->max_seconds : SPSH_BATCH_SECONDS_DEFAULT;
 }
 
 void spsh__config_resolve(spsh__config *c, uint64_t epoch_samples)
 {
     uint64_t samples = epoch_samples;
+    if (c->warm_up_epochs > 0)
+        c->warm_up_samples = (uint64_t)((double)epoch_samples * c->warm_up_epochs + 0.5);
+    c->warm_up_epochs = 0;
     if (c->schedule_samples > 0)
         return;
     if (c->schedule == SPSH__SCHEDULE_COSINE) {

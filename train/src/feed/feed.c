@@ -69,10 +69,7 @@ static void set_plan(spsh_plan_options *plan, const spsh__feed_options *o,
     plan->split_count = sources->split_count;
     plan->batch_utterances_max = SPSH__FEED_BATCH_MAX;
     plan->batch_seconds_max = c->max_seconds;
-    plan->batch_padded_seconds_max = c->max_padded_seconds;
-    if (c->max_padded_seconds <= 0)
-        plan->batch_padded_seconds_max =
-            c->max_seconds > 0 ? c->max_seconds : SPSH_BATCH_SECONDS_DEFAULT;
+    plan->batch_padded_seconds_max = spsh__config_batch_seconds(c);
     plan->long_utterances = SPSH_LONG_DROP;
     plan->virtual_world_size = world;
     plan->sample_rate_hz = sample_rate_hz;

@@ -150,14 +150,17 @@ static void take_config(spsh__estimating *e)
     out->checkpoint_count = c->keep_checkpoints > 0 ? c->keep_checkpoints + 1 : 0;
 }
 
-/* Count steps, after the epoch is walked. A run ends by epochs or by samples, whichever comes
- * first. */
+/* Count the steps of the first epoch, after it is walked. A run ends by epochs or by samples,
+ * whichever comes first. */
 static void count_steps(spsh__estimating *e)
 {
     const spsh__config *c = e->config;
     spsh_train_estimate *out = e->out;
-    out->steps =
-        spsh__divide_up(spsh__divide_up(out->batches, out->virtual_world), out->accumulate);
+    const uint64_t loader_steps = spsh__divide_up(out->batches, out->virtual_world);
+    uint64_t done = 0;
+    for (out->steps = 0; done < loader_steps; out->steps++)
+        done += spsh__schedule_accumulate(
+            c, (uint64_t)((double)done * (double)out->utterances / (double)loader_steps));
     out->epochs = c->epochs;
     out->samples = out->utterances * c->epochs;
     if (c->samples_max > 0 && (c->epochs == 0 || c->samples_max < out->samples)) {

@@ -225,7 +225,7 @@ static spsh_status count_sums(const spsh__estimating *e, counter *c, const spsh_
     l.buckets = slices;
     l.bucket_count = spsh__model_bucket_count(model);
     l.virtual_world = spsh__feed_leaves(e->feed);
-    l.accumulate = config->accumulate;
+    l.accumulate = spsh__schedule_accumulate_most(config);
     if (arenas == 0 || has_nodes) /* otherwise gradients are not summed */
         rc = open_sums(e, c, &l, err);
     e->out->sum_bytes += arenas * sizeof(float) * l.arena_elements;

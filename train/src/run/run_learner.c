@@ -50,7 +50,7 @@ spsh_status spsh__run_open_learner(spsh__run *r, spsh_error *err)
     /* Each asynchronous learner has one batch at a time. */
     l->virtual_world =
         r->rounds.has_own_model ? r->world->comm->world_size : spsh__feed_leaves(r->feed);
-    l->accumulate = c->accumulate;
+    l->accumulate = spsh__schedule_accumulate_most(c);
     l->exchange = c->exchange;
     l->seed = c->seed;
     l->options = options_of(c, r->world->launch.local_size);

@@ -17,6 +17,11 @@ spsh_status spsh__run_check(const spsh__config *c, uint32_t world_size, spsh_err
             "data.virtual_world is %u, but there are %u processes, and each needs a batch of every "
             "step; start fewer processes, or raise data.virtual_world, which changes the steps",
             c->virtual_world, world_size);
+    if (c->accumulate_samples > 0 && spsh__run_is_asynchronous(c))
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
+                         "train.accumulate_samples is set, but train.accumulate can grow only with "
+                         "a synchronous strategy, and %s is asynchronous",
+                         c->strategy);
     return SPSH_OK;
 }
 

@@ -109,15 +109,16 @@ static spsh_status next_batch(spsh__run *r, place *at, const spsh__feed_batch **
                               spsh_error *err)
 {
     const spsh__feed_batch *before = *ret;
-    const uint32_t leaves = spsh__leaf_count(&r->learner) / r->setup.config->accumulate;
+    const spsh__config *c = r->setup.config;
+    const uint32_t leaves = spsh__leaf_count(&r->learner) / spsh__schedule_accumulate_most(c);
     const bool is_part_end = before != NULL && before->is_step_end;
     *ret = NULL;
     if (is_part_end) {
         at->part++;
         at->call = 0;
         at->own = at->part * leaves;
-        if (at->part == r->setup.config->accumulate)
-            return SPSH_OK;
+        if (at->part >= spsh__schedule_accumulate(c, r->progress.samples))
+            return SPSH_OK; /* leaves of further parts are missing, as at the end of an epoch */
     }
     const spsh_status rc = spsh__feed_next(r->feed, ret, err);
     if (rc == SPSH_E_END && before != NULL) {
@@ -303,7 +304,8 @@ static spsh_status learn(spsh__run *r, const verdict *v, uint64_t samples, spsh_
 {
     spsh_status rc = SPSH_OK;
     r->step.facts.gradient_norm = v->norm;
-    r->step.facts.rate = spsh__schedule_rate(r->setup.config, samples);
+    r->step.facts.rate = spsh__schedule_rate(r->setup.config, samples) *
+                         spsh__schedule_scale(r->setup.config, r->learner.virtual_world, samples);
     if (r->rounds.has_own_model) { /* the serving task uses this rate for its updates */
         rc = spsh__run_enter(&r->runtime, r->learner.step, err);
         if (rc != SPSH_OK)
