@@ -1,12 +1,14 @@
 """Helpers of the tests of the Python package. Tests without the package, or without something that they need, are
 skipped: exit 77."""
 
+import json
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
 import unittest
+import wave
 from pathlib import Path
 
 try:
@@ -62,6 +64,24 @@ def make_mixed(name, sizes):
                 )
         (corpus / "corpus.tsv").write_text("".join(rows), encoding="utf-8")
         pack = [COMMAND, "pack", corpus / "corpus.tsv", "-o", path, "--quiet"]
+        subprocess.run(pack, check=True, stdout=subprocess.DEVNULL)
+    return str(path)
+
+
+def make_table(name, rows):
+    """A dataset with one utterance of silence for each row, a dict: column to value of a table."""
+    path = work_dir() / f"{name}.spsh"
+    if not path.exists():
+        corpus = work_dir() / f"{name}-corpus"
+        corpus.mkdir()
+        lines = []
+        for number, row in enumerate(rows):
+            with wave.open(str(corpus / f"{number}.wav"), "wb") as file:
+                file.setparams((1, 2, 8000, 0, "NONE", ""))
+                file.writeframes(bytes(1600 + 2 * number))
+            lines.append(json.dumps({"audio_filepath": f"{number}.wav", **row}) + "\n")
+        (corpus / "table.jsonl").write_text("".join(lines), encoding="utf-8")
+        pack = [COMMAND, "pack", corpus / "table.jsonl", "-o", path, "--quiet"]
         subprocess.run(pack, check=True, stdout=subprocess.DEVNULL)
     return str(path)
 

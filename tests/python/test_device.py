@@ -135,10 +135,14 @@ class DeviceTest(unittest.TestCase):
                 self.compare("cuda:1", slots=2, **options)
 
     def test_kept_batches_are_copied(self):
+        self.options["columns"] = ["source", "samples"]
         loader = speechshard.Loader(self.path, device="cuda", slots=2, **self.options)
         batches = list(loader)
         self.assertGreater(len(batches), 4)
-        want = [batch.audio.tolist() for batch in speechshard.Loader(self.path, **self.options)]
+        host = list(speechshard.Loader(self.path, **self.options))
+        self.assertEqual([batch.columns for batch in batches], [batch.columns for batch in host])
+        self.assertTrue(all(batch.columns["samples"] for batch in batches))
+        want = [batch.audio.tolist() for batch in host]
         self.assertEqual([batch.audio.tolist() for batch in batches], want)
         loader.close()
         stream = open_stream(0)

@@ -68,6 +68,17 @@ class IterableTest(unittest.TestCase):
         lengths = self.speech(transform=lambda batch: batch.lengths.tolist())
         self.assertEqual(sum(map(len, lengths)), 40)
 
+    def test_items_have_the_columns_of_the_batch(self):
+        with speechshard.Loader(self.path, columns="source", **OPTIONS) as loader:
+            want = [batch.columns for batch in loader]
+        for workers, start in ((0, None), (2, "spawn")):
+            speech = DataLoader(
+                self.speech(columns="source"), batch_size=None, num_workers=workers,
+                multiprocessing_context=start,
+            )
+            self.assertEqual([item["columns"] for item in speech], want)
+        self.assertNotIn("columns", next(iter(self.speech())))
+
     def test_ranks_share_an_epoch(self):
         for world_size, workers in ((2, 0), (3, 0), (2, 2), (3, 2)):
             with self.subTest(world_size=world_size, workers=workers):

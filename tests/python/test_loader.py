@@ -367,6 +367,74 @@ class LoaderTest(unittest.TestCase):
         self.assertEqual(sys.getrefcount(speechshard.Loader), before)
 
 
+class ColumnsTest(unittest.TestCase):
+    COUNT = 200  # more than the utterances whose extras are sampled
+
+    def setUp(self):
+        rows = [
+            {
+                "text": f"text {n}", "speaker": "ann" if n % 2 else "", "accent": f"ü {n}",
+                "level": n, "note": "missing",
+            }
+            for n in range(self.COUNT)
+        ]  # fmt: skip
+        rows[self.COUNT - 2]["räre"] = [1, None]
+        self.path = support.make_table("columns", rows)
+        self.plain = support.make_dataset("plain", 40)
+
+    def loader(self, columns, datasets=None, **options):
+        return speechshard.Loader(
+            datasets or self.path, max_seconds=2, seed=3, columns=columns, **options
+        )
+
+    def test_columns_have_a_value_for_each_utterance(self):
+        names = ["speaker", "language", "text", "samples", "source", "accent", "level", "räre"]
+        datasets = [speechshard.Dataset(self.path), speechshard.Dataset(self.plain)]
+        loader = self.loader(names, datasets)
+        for dataset in datasets:
+            dataset.close()
+        again = [speechshard.Dataset(self.path), speechshard.Dataset(self.plain)]
+        served, batches = 0, list(loader)
+        loader.close()
+        for batch in batches:
+            self.assertEqual(list(batch.columns), names)
+            for i, (number, position) in enumerate(zip(batch.datasets, batch.positions)):
+                utterance = again[number][position]
+                got = {name: values[i] for name, values in batch.columns.items()}
+                want = {name: getattr(utterance, name) or None for name in names[:5]}
+                want.update((name, utterance.extras.get(name)) for name in names[5:])
+                self.assertEqual(got, want)
+                self.assertEqual(batch.ids[i], utterance.id)
+                served += 1
+            self.assertTrue(all(len(values) == len(batch) for values in batch.columns.values()))
+        self.assertEqual(served, self.COUNT + 40)
+        self.assertEqual(sum(v is not None for b in batches for v in b.columns["räre"]), 1)
+        self.assertIn(None, [v for b in batches for v in b.columns["speaker"]])
+
+    def test_columns_are_not_part_of_the_order(self):
+        loader = self.loader(None)
+        iterator = iter(loader)
+        self.assertEqual(next(iterator).columns, {})
+        state, want = loader.state_dict(), next(iterator).ids
+        resumed = self.loader("id")
+        resumed.load_state_dict(state)
+        batch = next(iter(resumed))
+        self.assertEqual((batch.ids, batch.columns), (want, {"id": want}))
+
+    def test_an_unknown_column_is_refused(self):
+        for columns, message in (
+            (["speakr"], r"no column 'speakr'; did you mean 'speaker'\? .*\(columns: id, .*level"),
+            (["id", "acent"], "no column 'acent'; did you mean 'accent'"),
+            ("missing", r"no column 'missing' .*\(columns: id,"),  # the value of another column
+        ):
+            with self.assertRaisesRegex(speechshard.InvalidArgumentError, message):
+                self.loader(columns)
+        with self.assertRaisesRegex(TypeError, "columns must be a str or a sequence of them"):
+            self.loader([1])
+        with self.assertRaisesRegex(speechshard.InvalidArgumentError, "no column 'räre'"):
+            self.loader("räre", self.plain)
+
+
 class MixingTest(unittest.TestCase):
     def setUp(self):
         self.path = support.make_mixed("mixed", {"big": 60, "small": 10})

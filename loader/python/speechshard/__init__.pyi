@@ -146,6 +146,8 @@ class Batch:
     @property
     def domains(self) -> List[str]: ...
     @property
+    def columns(self) -> Dict[str, List[Any]]: ...
+    @property
     def lengths(self) -> Array: ...
     @property
     def frames(self) -> Array: ...
@@ -243,6 +245,7 @@ class Loader:
         cache_dir: Optional[_Path] = None,
         device: Optional[str] = "cpu",
         decode: Optional[Literal["host", "device"]] = "host",
+        columns: _Names = None,
         log: Optional[Callable[[int, str], object]] = None,
     ) -> None: ...
     @property

@@ -46,6 +46,8 @@ def to_iterable(datasets, /, *, parts=8, **options):
     """
     if options.get("channel") == "all" or "features" in options:
         raise ValueError("to_iterable serves audio of one channel: omit channel='all' and features")
+    if options.get("columns"):
+        raise ValueError("to_iterable has no columns: use Loader(..., columns=...)")
     options = {"shuffle": False, "max_seconds": 120, "output": "float32", **options}
     features = hf.Features({name: hf.Value("string") for name in NAMES})
     features["audio"] = {"array": hf.List(hf.Value("float32")), "sampling_rate": hf.Value("int32")}

@@ -28,12 +28,15 @@ def to_tensors(batch):
 
     `audio` (or `features` and `frames`) and `lengths` are tensors that share the batch's memory.
     `ids`, `texts`, `speakers`, `languages`, and `domains` are lists of str. `sample_rate_hz` is an
-    int. The dict has an entry `offsets` if the audio is ragged (output="int16").
+    int. The dict has an entry `offsets` if the audio is ragged (output="int16"), and an entry
+    `columns`, a dict of lists, if the Loader has columns.
     """
     result = {
         name: getattr(batch, name)
         for name in ("ids", "texts", "speakers", "languages", "domains", "sample_rate_hz")
     }
+    if batch.columns:
+        result["columns"] = batch.columns
     names = ["lengths"]
     try:
         names += ["audio", "offsets"] if batch.audio.dtype == "int16" else ["audio"]
@@ -120,8 +123,9 @@ class IterableDataset(data.IterableDataset):
 
     def _batches(self, epoch):
         """Number of items that a rank gets in an epoch."""
+        options = {**self._options, "columns": None}
         with Loader(
-            self._datasets, rank=self._rank, world_size=self._world_size, **self._options
+            self._datasets, rank=self._rank, world_size=self._world_size, **options
         ) as loader:
             loader.set_epoch(epoch)
             return len(loader)

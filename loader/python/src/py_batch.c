@@ -37,6 +37,7 @@ typedef struct batch {
     void *streams[STREAMS_MAX];    /* streams that received values in device memory */
     int stream_count;
     PyObject *domains; /* tuple: names of the plan's domains */
+    PyObject *columns; /* dict; NULL: none were requested */
     PyObject *lists[LISTS], *numbers[NUMBERS];
 } batch;
 
@@ -172,6 +173,7 @@ PyObject *spsh__py_batch_new(spsh__py_lease *lease, const spsh_batch *from, PyOb
     memset(self->numbers, 0, sizeof(self->numbers));
     Py_INCREF(domains);
     self->domains = domains;
+    self->columns = NULL;
     self->lease = copy && lease->cuda == NULL ? NULL : spsh__py_lease_hold(lease);
     self->copy = copied;
     self->values = values;
@@ -198,6 +200,7 @@ static void batch_dealloc(PyObject *object)
     for (int i = 0; i < NUMBERS; i++)
         Py_XDECREF(self->numbers[i]);
     Py_DECREF(self->domains);
+    Py_XDECREF(self->columns);
     PyObject_Free(object);
     Py_DECREF(type);
 }
@@ -283,6 +286,23 @@ static PyObject *get_list(PyObject *object, void *closure)
     }
     Py_XINCREF(self->lists[which]);
     return self->lists[which];
+}
+
+/* ---- columns ---- */
+
+void spsh__py_batch_set_columns(PyObject *object, PyObject *columns)
+{
+    ((batch *)object)->columns = columns;
+}
+
+static PyObject *get_columns(PyObject *object, void *unused)
+{
+    (void)unused;
+    batch *self = (batch *)object;
+    if (self->columns == NULL)
+        self->columns = PyDict_New();
+    Py_XINCREF(self->columns);
+    return self->columns;
 }
 
 /* ---- numbers ---- */
@@ -420,6 +440,9 @@ static PyGetSetDef properties[] = {
      CLOSURE(LIST_LANGUAGES)},
     {"domains", get_list, NULL, "Domains, a list of str; \"\" if unknown.",
      CLOSURE(LIST_DOMAINS)},
+    {"columns", get_columns, NULL,
+     "The columns that Loader(columns=...) names, a dict: name to list, with one value per\n"
+     "utterance; None if the utterance has no value.", NULL},
     {"lengths", get_numbers, NULL, "Samples per channel of each utterance, an int64 Array.",
      CLOSURE(NUMBERS_LENGTHS)},
     {"frames", get_numbers, NULL,

@@ -184,6 +184,8 @@ spsh__py_store *spsh__py_dataset_store(PyObject *dataset);
 PyObject *spsh__py_info(const spsh_dataset *dataset);
 int spsh__py_utterance_init(PyObject *module);
 PyObject *spsh__py_utterance_new(PyObject *dataset, uint64_t position);
+/* A new Dataset that holds the store. */
+PyObject *spsh__py_dataset_share(spsh__py_store *store);
 
 /* ---- py_lease.c: a loader with several holders ---- */
 
@@ -262,10 +264,11 @@ typedef struct spsh__py_config {
     spsh_loader_options options; /* options.plan points to plan below: do not move a config */
     spsh_plan_options plan;
     PyObject *log;  /* callable; borrowed; NULL: logging */
-    PyObject *kept; /* list of bytes objects that options points into */
+    PyObject *kept; /* list of objects that the config points into */
     spsh_feature_options features;
     spsh_augment_options augment;
     PyObject *noise, *rooms; /* datasets; borrowed; NULL: none */
+    PyObject *columns;       /* tuple of str in kept; NULL: none */
     int64_t device;          /* device number; -1: the host */
     bool has_output;
 } spsh__py_config;
@@ -281,6 +284,8 @@ int spsh__py_featgen_init(PyObject *module);
 /* ---- py_batch.c ---- */
 
 int spsh__py_batch_init(PyObject *module);
+/* Set batch.columns. Takes over the dict. */
+void spsh__py_batch_set_columns(PyObject *object, PyObject *columns);
 /* Takes over the batch. copy: copy it to separate memory and release the slot at once. */
 PyObject *spsh__py_batch_new(spsh__py_lease *lease, const spsh_batch *from, PyObject *domains,
                              bool copy);

@@ -1,5 +1,9 @@
 /* py_dataset.c: speechshard.Dataset: a packed dataset as a sequence of utterances. */
+#include <string.h>
+
 #include "py_binding.h"
+
+enum { SEARCH_ROWS = 4096 }; /* rows between two checks for signals */
 
 spsh__py_store *spsh__py_dataset_store(PyObject *dataset)
 {
@@ -7,6 +11,23 @@ spsh__py_store *spsh__py_dataset_store(PyObject *dataset)
     if (store == NULL)
         PyErr_SetString(PyExc_ValueError, "the dataset is closed");
     return store;
+}
+
+/* Create a Dataset that takes over the store. */
+static PyObject *dataset_of(PyTypeObject *type, spsh__py_store *store)
+{
+    allocfunc alloc = __extension__(allocfunc) PyType_GetSlot(type, Py_tp_alloc);
+    PyObject *self = alloc(type, 0);
+    if (self == NULL)
+        spsh__py_store_drop(store);
+    else
+        ((spsh__py_dataset *)self)->store = store;
+    return self;
+}
+
+PyObject *spsh__py_dataset_share(spsh__py_store *store)
+{
+    return dataset_of(spsh__py.dataset, spsh__py_store_hold(store));
 }
 
 static PyObject *dataset_new(PyTypeObject *type, PyObject *args, PyObject *keywords)
@@ -21,15 +42,7 @@ static PyObject *dataset_new(PyTypeObject *type, PyObject *args, PyObject *keywo
         return NULL;
     spsh__py_store *store = spsh__py_store_open(PyBytes_AsString(path));
     Py_DECREF(path);
-    if (store == NULL)
-        return NULL;
-    allocfunc alloc = __extension__(allocfunc) PyType_GetSlot(type, Py_tp_alloc);
-    PyObject *self = alloc(type, 0);
-    if (self == NULL)
-        spsh__py_store_drop(store);
-    else
-        ((spsh__py_dataset *)self)->store = store;
-    return self;
+    return store == NULL ? NULL : dataset_of(type, store);
 }
 
 static void dataset_dealloc(PyObject *self)
@@ -133,6 +146,74 @@ static int dataset_contains(PyObject *self, PyObject *id)
     return PyErr_Occurred() != NULL ? -1 : SPSH_PY_RAISE(&err);
 }
 
+/* ---- search in extras ---- */
+
+/* Search at most SEARCH_ROWS utterances for the first one whose extras contain text. *position: the
+ * first one to search; afterward, the one that was found, or the next one to search. Needs no GIL.
+ */
+static spsh_status search_rows(spsh_reader *reader, spsh_bytes text, uint64_t count,
+                               uint64_t *position, bool *ret_found, spsh_error *err)
+{
+    const uint64_t end = count - *position < SEARCH_ROWS ? count : *position + SEARCH_ROWS;
+    spsh_utterance row;
+    for (; *position < end; ++*position) {
+        const spsh_status rc = spsh_reader_metadata(reader, *position, &row, err);
+        if (rc != SPSH_OK)
+            return rc;
+        *ret_found = row.extras.size_bytes > 0 && memmem(row.extras.data, row.extras.size_bytes,
+                                                         text.data, text.size_bytes) != NULL;
+        if (*ret_found)
+            break;
+    }
+    return SPSH_OK;
+}
+
+/* Returns the position as an int, None, or NULL with an exception set. */
+static PyObject *search_extras(spsh__py_store *store, spsh_reader *reader, spsh_bytes text,
+                               uint64_t position)
+{
+    const uint64_t count = spsh_dataset_info_get(store->dataset)->utterance_count;
+    spsh_error err = SPSH_ERROR_INIT;
+    spsh_status rc = SPSH_OK;
+    bool found = false;
+    while (!found && position < count) {
+        Py_BEGIN_ALLOW_THREADS;
+        rc = search_rows(reader, text, count, &position, &found, &err);
+        Py_END_ALLOW_THREADS;
+        if (rc != SPSH_OK)
+            return spsh__py_raise(&err);
+        if (PyErr_CheckSignals() != 0)
+            return NULL;
+    }
+    if (!found)
+        Py_RETURN_NONE;
+    return PyLong_FromUnsignedLongLong(position);
+}
+
+/* For _columns.py. */
+static PyObject *dataset_find_in_extras(PyObject *self, PyObject *args)
+{
+    PyObject *text = NULL;
+    unsigned long long from = 0;
+    if (!PyArg_ParseTuple(args, "UK:_find_in_extras", &text, &from))
+        return NULL;
+    spsh__py_store *store = spsh__py_dataset_store(self);
+    PyObject *bytes = store == NULL ? NULL : spsh__py_utf8(text, "a column");
+    spsh_reader *reader = bytes == NULL ? NULL : spsh__py_reader_take(store);
+    if (reader == NULL) {
+        Py_XDECREF(bytes);
+        return NULL;
+    }
+    spsh__py_store_hold(store);
+    const spsh_bytes wanted = {(const uint8_t *)PyBytes_AsString(bytes),
+                               (size_t)PyBytes_Size(bytes)};
+    PyObject *position = search_extras(store, reader, wanted, from);
+    spsh__py_reader_give(store, reader);
+    spsh__py_store_drop(store);
+    Py_DECREF(bytes);
+    return position;
+}
+
 /* ---- properties ---- */
 
 static PyObject *get_info(PyObject *self, void *unused)
@@ -203,12 +284,14 @@ static PyGetSetDef properties[] = {
 };
 
 static PyMethodDef methods[] = {
-    {"close",      dataset_close,  METH_NOARGS,
+    {"close",           dataset_close,          METH_NOARGS,
      "close() -> None. Loaders that use the dataset keep working: they keep it open themselves."},
-    {"__enter__",  dataset_enter,  METH_NOARGS,  NULL                                           },
-    {"__exit__",   dataset_close,  METH_VARARGS, NULL                                           },
-    {"__reduce__", dataset_reduce, METH_NOARGS,  NULL                                           },
-    {NULL,         NULL,           0,            NULL                                           },
+    {"__enter__",       dataset_enter,          METH_NOARGS,  NULL                              },
+    {"__exit__",        dataset_close,          METH_VARARGS, NULL                              },
+    {"__reduce__",      dataset_reduce,         METH_NOARGS,  NULL                              },
+    {"_find_in_extras", dataset_find_in_extras, METH_VARARGS,
+     "Position of the first utterance from a position on whose extras contain a text, or None." },
+    {NULL,              NULL,                   0,            NULL                              },
 };
 
 static char doc[] =

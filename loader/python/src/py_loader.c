@@ -20,6 +20,7 @@ typedef struct loader {
     PyObject *domains;     /* tuple: names of the plan's domains */
     PyObject *order;       /* dict: the options that determine the order, as text */
     PyObject *text;        /* str: the repr */
+    PyObject *columns;     /* callable: dict of the columns of a Batch; NULL: none */
     bool busy;             /* a thread is in an exclusive call */
 } loader;
 
@@ -117,6 +118,36 @@ static report epoch_report = {epoch_number, true};
 
 /* ---- open and close ---- */
 
+/* Set self->columns. names: a tuple, or NULL for none. */
+static int open_columns(loader *self, const spsh__py_lease *lease, PyObject *names)
+{
+    if (names == NULL)
+        return 0;
+    PyObject *datasets = PyList_New(0);
+    int rc = datasets == NULL ? -1 : 0;
+    for (uint32_t i = 0; rc == 0 && i < lease->served.count; i++)
+        rc = spsh__py_list_take(datasets, spsh__py_dataset_share(lease->served.stores[i]));
+    PyObject *module = rc == 0 ? PyImport_ImportModule("speechshard._columns") : NULL;
+    if (module != NULL)
+        self->columns = PyObject_CallMethod(module, "Columns", "OO", names, datasets);
+    Py_XDECREF(module);
+    Py_XDECREF(datasets);
+    return self->columns == NULL ? -1 : 0;
+}
+
+/* Set batch.columns. The loader may be closed by another thread during the call. */
+static int fill_columns(const loader *self, PyObject *batch)
+{
+    PyObject *columns = self->columns;
+    if (columns == NULL)
+        return 0;
+    Py_INCREF(columns);
+    PyObject *dict = PyObject_CallFunctionObjArgs(columns, batch, NULL);
+    Py_DECREF(columns);
+    spsh__py_batch_set_columns(batch, dict);
+    return dict == NULL ? -1 : 0;
+}
+
 /* Open the loader. Set self->log before: opening may log messages. */
 static int open_with(loader *self, PyObject *datasets, const spsh__py_config *config)
 {
@@ -124,10 +155,12 @@ static int open_with(loader *self, PyObject *datasets, const spsh__py_config *co
     spsh__py_lease *lease = spsh__py_lease_new(datasets, config->noise, config->rooms);
     if (lease == NULL)
         return -1;
-    if (spsh__py_lease_open(lease, &config->options, config->device) == 0)
+    if (open_columns(self, lease, config->columns) == 0 &&
+        spsh__py_lease_open(lease, &config->options, config->device) == 0)
         domains = spsh__py_plan_domain_names(spsh_loader_plan(lease->loader));
     spsh__py_log_drain(lease->log, self->log);
     if (domains == NULL) {
+        Py_CLEAR(self->columns);
         spsh__py_lease_drop(lease);
         return -1;
     }
@@ -185,6 +218,7 @@ static void drop_lease(loader *self)
 {
     spsh__py_lease *lease = self->lease;
     self->lease = NULL;
+    Py_CLEAR(self->columns);
     spsh__py_lease_drop(lease);
 }
 
@@ -268,6 +302,8 @@ static PyObject *take_batch(loader *self)
                                     spsh_loader_slots_free(lease->loader) == 0);
     else if (rc != SPSH_E_END && PyErr_Occurred() == NULL)
         spsh__py_raise(&err);
+    if (result != NULL && fill_columns(self, result) != 0)
+        Py_CLEAR(result);
     leave(self, lease, true);
     return result;
 }

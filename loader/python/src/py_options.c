@@ -296,6 +296,20 @@ static int parse_device(const option_row *option, PyObject *value, spsh__py_conf
     return 0;
 }
 
+/* The Loader finds the columns when its datasets are open. */
+static int parse_columns(const option_row *option, PyObject *value, spsh__py_config *config)
+{
+    PyObject *tuple = name_tuple(option, value);
+    int rc = tuple == NULL ? -1 : PyList_Append(config->kept, tuple);
+    for (Py_ssize_t i = 0; rc == 0 && i < PyTuple_Size(tuple); i++)
+        if (!PyUnicode_Check(PyTuple_GetItem(tuple, i)))
+            rc = SPSH_PY_FAIL(PyExc_TypeError, "%s must be a str or a sequence of them",
+                              option->name);
+    config->columns = rc == 0 && PyTuple_Size(tuple) > 0 ? tuple : NULL;
+    Py_XDECREF(tuple);
+    return rc;
+}
+
 /* Datasets are only stored here, and opened later. */
 static int parse_object(const option_row *option, PyObject *value, spsh__py_config *config)
 {
@@ -415,6 +429,7 @@ static const option_row options[] = {
     {"cache_dir",          parse_path,      AT(plan.cache_dir),                NULL        },
     {"device",             parse_device,    0,                                 NULL        },
     {"decode",             parse_word,      AT(options.decode),                decodes     },
+    {"columns",            parse_columns,   0,                                 NULL        },
     {"log",                parse_log,       AT(log),                           NULL        },
 };
 
