@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import unittest
+from pathlib import Path
 
 import support  # first: it skips where the package is missing
 import speechshard
@@ -228,6 +229,28 @@ class FeatgenTest(unittest.TestCase):
             speechshard.featgen("nowhere.spsh", "x.spsh")
         with self.assertRaisesRegex(TypeError, "did you mean 'dtype'"):
             speechshard.featgen("speech.spsh", "x.spsh", dtyp="float32")
+
+    def test_the_command_of_the_package_comes_before_path(self):
+        package, other = work / "package", work / "bin" / "speechshard"
+        shutil.copytree(Path(speechshard.__file__).parent, package / "speechshard")
+        (package / "speechshard" / "speechshard").unlink(missing_ok=True)
+        (package / "speechshard" / "speechshard").symlink_to(shutil.which(support.COMMAND))
+        other.parent.mkdir()
+        other.write_text("#!/bin/sh\necho 'speechshard: other' >&2\nexit 3\n")
+        other.chmod(0o755)
+        environment = {**os.environ, "PATH": str(other.parent), "PYTHONPATH": str(package)}
+        del environment["SPEECHSHARD_COMMAND"]
+        estimate = "import speechshard; speechshard.featgen('speech.spsh', estimate=True)"
+        pack = (
+            "from speechshard._pack_stream import pack_stream\n"
+            "pack_stream(lambda fd: None, 'none.spsh')"
+        )
+        for program, message in ((estimate, ""), (pack, "standard input is not a tar")):
+            for named, want in (({}, message), ({"SPEECHSHARD_COMMAND": str(other)}, "other")):
+                done = subprocess.run([sys.executable, "-c", program], env={**environment, **named},
+                                      text=True, stderr=subprocess.PIPE)  # fmt: skip
+                self.assertIn(want, done.stderr)
+                self.assertEqual("other" in done.stderr, bool(named))
 
     def test_without_the_command(self):
         program = "import speechshard; speechshard.featgen('a', 'b')"

@@ -4,7 +4,7 @@ import os
 import signal
 import sys
 
-COMMAND = os.path.join(os.path.dirname(os.path.abspath(__file__)), "speechshard")
+from ._command import BUNDLED
 
 
 def main():
@@ -12,9 +12,9 @@ def main():
     for name in ("SIGPIPE", "SIGXFSZ"):
         signal.signal(getattr(signal, name), signal.SIG_DFL)
     try:
-        os.execv(COMMAND, ["speechshard", *sys.argv[1:]])
+        os.execv(BUNDLED, ["speechshard", *sys.argv[1:]])
     except OSError as error:
-        return f"speechshard: cannot run {COMMAND}: {error.strerror}; reinstall the package"
+        return f"speechshard: cannot run {BUNDLED}: {error.strerror}; reinstall the package"
 
 
 if __name__ == "__main__":

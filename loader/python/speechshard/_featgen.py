@@ -6,9 +6,9 @@ and reads its JSON.
 
 import functools
 import os
-import sys
 from types import SimpleNamespace
 
+from ._command import find_command
 from ._speechshard import Error, InvalidArgumentError
 
 _USAGE = 2  # exit status after wrong arguments
@@ -19,21 +19,6 @@ class FeaturesReport(SimpleNamespace):
 
 
 FeaturesReport.__module__ = "speechshard"
-
-
-def _find_command():
-    """Find the command: $SPEECHSHARD_COMMAND, else next to the interpreter, else in $PATH."""
-    import shutil
-
-    beside = os.path.join(os.path.dirname(sys.executable), "speechshard")
-    for name in (os.environ.get("SPEECHSHARD_COMMAND"), beside, "speechshard"):
-        path = shutil.which(name) if name else None
-        if path is not None:
-            return path
-    raise Error(
-        "featgen runs the command `speechshard`, which is not in $PATH; install it, or name it in "
-        "the environment variable SPEECHSHARD_COMMAND"
-    )
 
 
 def _words(keywords):
@@ -107,8 +92,8 @@ def featgen(
     The keywords are the options of `speechshard featgen`; `speechshard featgen --help` describes
     them. dataset is a path or a Dataset. estimate=True writes nothing.
 
-    This runs the command `speechshard`: $SPEECHSHARD_COMMAND, else the one next to the interpreter
-    or in $PATH. So there is no progress. Ctrl-C stops the command, which keeps the finished shards:
+    This runs the command `speechshard`: $SPEECHSHARD_COMMAND, else the one in the package, next to
+    the interpreter, or in $PATH. So there is no progress. Ctrl-C stops the command, which keeps the finished shards:
     the same call continues. Its messages go to log(level, text), or to the logger "speechshard".
     Its errors are raised as Error, or InvalidArgumentError for wrong arguments.
     """
@@ -121,7 +106,7 @@ def featgen(
         "estimate": estimate, "json": True,
     }  # fmt: skip
     source = os.fspath(getattr(dataset, "path", dataset))
-    words = [_find_command(), "featgen", *_words(keywords), "--", source]
+    words = [find_command(), "featgen", *_words(keywords), "--", source]
     status, out, messages = _run(words)
     if status != 0:
         problem = "; ".join(messages) or f"{words[0]} ended with status {status}"

@@ -2,28 +2,19 @@
 
 import contextlib
 import os
-import shutil
 import subprocess
 
-from .__main__ import COMMAND as BUNDLED
-
-# The environment can name a command. A wheel contains one; a build folder does not.
-COMMAND = os.environ.get("SPEECHSHARD_COMMAND") or shutil.which(BUNDLED) or "speechshard"
+from ._command import find_command
 
 
-class NoCommand(Exception):
-    """The command was not found. The message names it."""
-
-
-def pack_stream(produce, output, options=(), command=COMMAND, stdout=None):
+def pack_stream(produce, output, options=(), command=None, stdout=None):
     """Return the exit status of pack. produce(fd) writes the stream (docs/reference/STREAM.md).
+    command: its path; None: find_command() finds it.
     stdout: as in subprocess.Popen, for the report of pack.
 
     If produce fails, this ends pack, so that pack does not take the stream for a whole one.
     """
-    path = shutil.which(command)
-    if path is None:
-        raise NoCommand(f"{command}: no such command")
+    path = find_command(command)
     # Name the layout: the first samples may all be rejects, from which it cannot be detected.
     words = [path, "pack", "-", "--layout", "webdataset", "-o", os.fspath(output), *options]
     child = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=stdout)

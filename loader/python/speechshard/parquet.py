@@ -21,8 +21,9 @@ import threading
 from pathlib import Path
 
 from . import _parquet_corpora as corpora
+from ._command import NoCommand
 from ._parquet_corpora import AUDIO_PATH, Invalid, Reject
-from ._pack_stream import COMMAND, NoCommand, pack_stream
+from ._pack_stream import pack_stream
 from ._tar_stream import StreamError, TarStream
 
 BATCH_BYTES = 16 << 20
@@ -604,9 +605,9 @@ def parser():
     )
     p.add_argument(
         "--command",
-        default=COMMAND,
         metavar="PATH",
-        help="path of the command speechshard (default: $SPEECHSHARD_COMMAND, else from the package or $PATH)",
+        help="path of the command speechshard (default: $SPEECHSHARD_COMMAND, else in the package, next "
+        "to the interpreter, or in $PATH)",
     )
     return p
 
