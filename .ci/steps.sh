@@ -5,7 +5,8 @@
 #     step NAME COMMAND...      runs a step, and counts it
 #     end_steps                 prints the table, the failures, and the sum; its status is the status of all steps
 #
-# A set of tests ends with a line `N passed, N failed, N skipped`, which is added up. Another step counts as one.
+# A set of tests ends with a line `N passed, N failed, N skipped`, which is added up. Another step counts as one, and its
+# status 77 means skipped.
 
 logs=build/ci
 passed=0
@@ -41,15 +42,20 @@ machine_ticks() {
 # add_row NAME STATUS START OWN BUSY ALL COUNTS: add a row to the table. START, OWN, BUSY, and ALL
 # are the counters from before the step.
 add_row() {
-    local name=$1 status=$2 own busy all others=0
+    local name=$1 status=$2 own busy all others=0 result=passed
     own=$(($(own_ticks) - $4))
     read -r busy all <<<"$(machine_ticks)"
     busy=$((busy - $5)) all=$((all - $6))
     if ((all > 0 && busy > own)); then
         others=$(((busy - own) * 100 / all))
     fi
+    case $status in
+    0) ;;
+    77) result=skipped ;;
+    *) result="failed ($status)" ;;
+    esac
     table+=("$(printf '%-12s %7d %11d %7d %%  %-12s %s' "$name" $((SECONDS - $3)) $((own / ticks_per_s)) "$others" \
-        "$( ((status == 0)) && echo passed || echo "failed ($status)")" "$7")")
+        "$result" "$7")")
 }
 
 # A command that is a function runs without `set -e`: it joins its parts with &&.
@@ -71,10 +77,12 @@ step() {
         fi
     elif ((status == 0)); then
         passed=$((passed + 1))
+    elif ((status == 77)); then
+        skipped=$((skipped + 1))
     else
         failed=$((failed + 1))
     fi
-    if ((status != 0)); then
+    if ((status != 0 && status != 77)); then
         failures+=("$name")
         tail -n 200 "$log"
     fi

@@ -3,7 +3,7 @@
 #
 #     tools/site.sh            (python3 -m http.server -d build/site shows it)
 #
-# mkdocs-material comes from PyPI, into build/site-tools.
+# mkdocs-material comes from PyPI, into build/site-tools. Exits with 77 if it cannot be installed within a minute.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -13,7 +13,10 @@ if [ "$(cat build/site-tools/pinned 2>/dev/null)" != "$pinned" ]; then
     rm -rf build/site-tools
     python3 -m venv build/site-tools
     # shellcheck disable=SC2086 # a list of packages
-    "$python" -m pip install --quiet --disable-pip-version-check --only-binary :all: $pinned
+    timeout 60 "$python" -m pip install --quiet --disable-pip-version-check --only-binary :all: $pinned || {
+        echo "site.sh: cannot install $pinned; the site is not built" >&2
+        exit 77
+    }
     echo "$pinned" >build/site-tools/pinned
 fi
 
