@@ -1,5 +1,6 @@
 """speechshard.torch, speechshard.hf, and speechshard.lhotse with the real libraries."""
 
+import itertools
 import os
 import pickle
 import subprocess
@@ -53,6 +54,14 @@ class IterableTest(unittest.TestCase):
                 self.assertEqual([ids(loader), ids(loader)], self.epochs)
                 loader.dataset.set_epoch(1)
                 self.assertEqual(ids(loader), self.epochs[1])
+
+    def test_an_epoch_ends_with_its_last_batch(self):
+        for workers in (0, 2, 3):  # a Trainer does not ask for one more
+            with self.subTest(workers=workers):
+                loader = DataLoader(self.speech(), batch_size=None, num_workers=workers)
+                count = len(loader)
+                epochs = [ids(itertools.islice(loader, count)) for _ in range(2)]
+                self.assertEqual(epochs, self.epochs)
 
     def test_items_are_tensors_of_the_batch(self):
         with speechshard.Loader(self.path, **OPTIONS) as loader:

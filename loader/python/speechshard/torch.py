@@ -74,7 +74,8 @@ class IterableDataset(data.IterableDataset):
     several ranks, an item of the last step may be empty, as a batch of a Loader may be.
 
     Each iteration is the next epoch. After load_state_dict(), it is the rest of an epoch, and after
-    `break`, too, unless the workers that were in that epoch have exited.
+    `break`, too, unless the workers that were in that epoch have exited. An epoch ends with its last
+    batch: a caller that counts batches need not ask for one more.
 
     state_dict() and load_state_dict() follow torchdata's StatefulDataLoader, which calls them in
     its workers. With another DataLoader, use them with num_workers=0 only.
@@ -137,12 +138,16 @@ class IterableDataset(data.IterableDataset):
         loader = self._open()
         ranks = self._world_size
         number, count = _worker()
+        loader.set_epoch(int(self._epochs[number]))
+        items = None
         for batch in loader:
-            if batch.empty and count > 1:
-                # Does another rank have a batch in this worker's part of the last step?
-                index = batch.number // (ranks * count) * count + number
-                if index >= self._batches(batch.epoch):
-                    continue
+            if items is None:  # of this rank in this epoch
+                items = len(loader) if count == 1 else self._batches(batch.epoch)
+            index = batch.number // (ranks * count) * count + number
+            if index >= items:
+                continue
+            if index + count >= items:  # the last one of this worker
+                self._epochs[number] = batch.epoch + 1
             item = self._transform(batch)
             yield item if data.get_worker_info() is None else _own(item)
         self._epochs[number] = loader.epoch
