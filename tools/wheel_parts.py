@@ -27,7 +27,6 @@ LICENSES = {
     "libarchive-dev": "BSD-2-Clause",
     "libbz2-1.0": "bzip2-1.0.6",
     "libflac12": "BSD-3-Clause",
-    "libgomp1": GCC,
     "libjansson4": "MIT",
     "liblz4-1": "BSD-2-Clause",
     "liblzma5": "LicenseRef-Public-Domain",
@@ -51,6 +50,8 @@ LICENSES = {
 # Debian package.
 STATIC = {"speechshard": {"libarchive-dev"}, "speechshard_cuda": {"libstdc++-12-dev"}}
 LICENSES["libstdc++-12-dev"] = GCC
+# Libraries that tools/wheel.sh builds from the source of a Debian package: stem, file, package.
+BUILT = {"libsoxr": (ROOT / "build/wheel-tools/soxr/libsoxr.so.0", "libsoxr0")}
 CUDA_LICENSE = "LicenseRef-NVIDIA-CUDA-EULA"
 # License texts in /usr/share/common-licenses to which copyright files refer.
 TEXTS = {
@@ -123,14 +124,21 @@ def package_version(package):
     return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
 
 
+def file_digest(path):
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
 def package_of(name):
     """The Debian package of a library that auditwheel copied as STEM-HASH.so.VERSION: the one whose file has that hash."""
     stem, digest, rest = re.fullmatch(r"(.+)-([0-9a-f]{8})(\.so.*)", name).groups()
+    built, package = BUILT.get(stem, (None, None))
+    if built and file_digest(built).startswith(digest):
+        return package
     command = ["dpkg-query", "-S", f"*/{stem}{rest}"]
     found = subprocess.run(command, check=False, stdout=subprocess.PIPE, text=True).stdout
     for line in found.splitlines():
         package, path = line.split(": ", 1)
-        if hashlib.sha256(Path(path).read_bytes()).hexdigest().startswith(digest):
+        if file_digest(Path(path)).startswith(digest):
             return package.partition(":")[0]
     return fail(f"no Debian package has {stem}{rest}")
 
@@ -169,7 +177,8 @@ def license_files(packages, has_cuda):
     head = (
         "Parts of other projects in this wheel: Debian package, version, license of the part. bundled/PACKAGE.txt is\n"
         "Debian's copyright file, which also covers programs and tests that are not in the wheel. The sources:\n"
-        "`apt-get source PACKAGE=VERSION`. Shared libraries are as Debian built them, but for their names and search paths.\n\n"
+        "`apt-get source PACKAGE=VERSION`. Shared libraries are as Debian built them, except for their names and search paths.\n"
+        "libsoxr0 is built from the same source without OpenMP.\n\n"
     )
     files["BUNDLED.txt"] = (head + "".join(lines)).encode()
     return files, " AND ".join(dict.fromkeys(expressions))

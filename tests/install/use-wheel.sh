@@ -1,6 +1,6 @@
 #!/bin/sh
-# use-wheel.sh: a user's first commands with a wheel. bare-wheel-test.sh runs it as root of a bare system, with the wheels
-# and a folder `corpus` next to it.
+# use-wheel.sh: a user's first commands with a wheel. bare-wheel-test.sh runs it as root of a bare system, with the wheels,
+# a folder `corpus`, its packed form `expected.spsh`, use_wheel.py, and docs/how-to/install.md next to it.
 set -eu
 cd /files
 
@@ -17,6 +17,16 @@ print(len(batch), "utterances,", len(samples), "samples")
 '
 times >times.txt # not in a pipe, whose shell has used no time
 sed -n '2s/^/   processor time so far, user and system: /p' times.txt
+
+# The audio libraries of the wheel give the bits of Debian's, also where they change the rate.
+v/bin/speechshard pack corpus -o resampled.spsh --rate 16000 --codec pcm --quiet >/dev/null
+diff -r expected.spsh resampled.spsh
+v/bin/python use_wheel.py 2>use_wheel.log || { cat use_wheel.log; exit 1; }
+
+# The commands with which the page of the installation ends.
+awk '/^## Check it/ {here = 1} /^```/ {code = here && /sh$/; next} code' install.md >check.sh
+grep -q import check.sh
+PATH=/files/v/bin:$PATH sh -e check.sh >check.txt || { cat check.txt; exit 1; }
 
 # The same command, its exit status, and the other parts of the libraries.
 [ "$(v/bin/python -m speechshard --version)" = "$(v/bin/speechshard --version)" ]
