@@ -6,8 +6,11 @@
  * Without a device the program prints the reason and is skipped.
  */
 #include <math.h>
+#include <pthread.h>
+#include <sys/wait.h>
 
 #include "device_test.h"
+#include "fake_cudart.h"
 #include "fault_alloc.h"
 #include "features/featgen_state.h"
 #include "speechshard/augment.h"
@@ -715,6 +718,69 @@ static void test_many_batches(void)
     spsh_cuda_free(cuda, values);
 }
 
+/* ---- the device of a thread ---- */
+
+typedef struct features_call {
+    spsh_cuda_features *features;
+    void *stream;
+    spsh_cuda_feature_batch batch;
+} features_call;
+
+static void *compute_elsewhere(void *opaque)
+{
+    const features_call *call = opaque;
+    must(spsh_cuda_features_compute(call->features, call->stream, &call->batch, NULL, &err));
+    return NULL;
+}
+
+/* A thread that never had a device waits for a batch of device 1: no context on device 0. */
+static void use_one_device(fake_contexts_fn *contexts_fn)
+{
+    enum { COUNT = 2000, CAPACITY = 4096, BATCHES = 4 };
+    static const uint64_t offset, count = COUNT;
+    spsh_cuda_features_options options = SPSH_CUDA_FEATURES_OPTIONS_INIT;
+    features_call call = {
+        .batch = {.offsets = &offset, .sample_counts = &count, .count = 1, .capacity = CAPACITY}
+    };
+    spsh_feature_options features = SPSH_FEATURE_OPTIONS_INIT;
+    spsh_featgen *featgen = NULL;
+    void *in = NULL;
+    pthread_t thread;
+    must(spsh_feature_options_parse("kaldi-fbank", &features, &err));
+    must(spsh_featgen_open(&features, NULL, &featgen, &err));
+    options.device = 1;
+    must(spsh_cuda_alloc(cuda, 1, COUNT * sizeof(int16_t), &in, &err));
+    must(spsh_cuda_alloc(cuda, 1, CAPACITY * sizeof(float), &call.batch.values, &err));
+    must(spsh_cuda_stream_open(cuda, 1, 0, &call.stream, &err));
+    must(spsh_cuda_fill(cuda, in, 0, COUNT * sizeof(int16_t), call.stream, &err));
+    must(spsh_cuda_features_open(cuda, featgen, &options, &call.features, &err));
+    call.batch.samples = in;
+    for (int batch = 0; batch < BATCHES; batch++)
+        (void)compute_elsewhere(&call);
+    REQUIRE(pthread_create(&thread, NULL, compute_elsewhere, &call) == 0);
+    REQUIRE(pthread_join(thread, NULL) == 0);
+    CHECK_U64(contexts_fn(), 1 << 1);
+}
+
+/* In a separate process, because contexts persist. */
+static void test_one_device(void)
+{
+    fake_contexts_fn *contexts_fn = NULL;
+    int status = 0;
+    void *symbol = spsh_cuda_symbol(cuda, FAKE_CONTEXTS_SYMBOL);
+    memcpy(&contexts_fn, &symbol, sizeof(contexts_fn));
+    if (contexts_fn == NULL)
+        return;
+    const pid_t child = fork();
+    REQUIRE(child >= 0);
+    if (child == 0) {
+        use_one_device(contexts_fn);
+        _exit(TEST_RESULT());
+    }
+    REQUIRE(waitpid(child, &status, 0) == child);
+    CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
 TEST_MAIN(unit_features_device)
 {
     REQUIRE(argc == 2);
@@ -723,6 +789,7 @@ TEST_MAIN(unit_features_device)
     const int refused = device_test_open(plugin_path, &cuda, &twin);
     if (refused != 0)
         return refused;
+    RUN(test_one_device); /* before this process has a context */
     make_signals();
     make_masks();
     device_samples = on_device(samples, sizeof(samples));

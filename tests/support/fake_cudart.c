@@ -29,9 +29,12 @@ enum {
     NOT_SUPPORTED = 801,
     CAPTURE_UNSUPPORTED = 900,
     CAPTURE_INVALIDATED = 901,
+    ATTRIBUTE_MULTIPROCESSORS = 16,
     ATTRIBUTE_MEMORY_CLOCK = 36,
     ATTRIBUTE_BUS_WIDTH = 37,
+    ATTRIBUTE_CAPABILITY_MAJOR = 75,
     ATTRIBUTE_SHARED_OF_MULTIPROCESSOR = 81,
+    ATTRIBUTE_COOPERATIVE = 95,
     ATTRIBUTE_SHARED_OF_BLOCK_OPTIN = 97,
     FUNCTION_DYNAMIC_SHARED_BYTES = 8,
     EVENT_DISABLE_TIMING = 2,
@@ -117,6 +120,11 @@ static void need_context(void)
 SPSH_API uint32_t fake_contexts(void)
 {
     return __atomic_load_n(&contexts, __ATOMIC_RELAXED);
+}
+
+SPSH_API int fake_device(void)
+{
+    return device;
 }
 
 /* The driver's cuCtxGetCurrent. */
@@ -343,13 +351,16 @@ int fake_set_device(int number)
 
 int fake_attribute(int *value, int which, int number)
 {
-    (void)number;
     if (which == ATTRIBUTE_SHARED_OF_BLOCK_OPTIN)
         *value = (int)twin_state.memory_bytes;
     else if (which == ATTRIBUTE_SHARED_OF_MULTIPROCESSOR)
         *value = (int)(4 * (twin_state.memory_bytes + 1024));
     else if (which == ATTRIBUTE_MEMORY_CLOCK || which == ATTRIBUTE_BUS_WIDTH)
         *value = 0;
+    else if (which == ATTRIBUTE_CAPABILITY_MAJOR)
+        *value = (int)twin_state.capability / 10;
+    else if (which == ATTRIBUTE_COOPERATIVE || which == ATTRIBUTE_MULTIPROCESSORS)
+        *value = 1 + number;
     else
         return NOT_SUPPORTED;
     return SUCCESS;
@@ -654,9 +665,41 @@ int fake_launch(const void *kernel, extent3 grid, extent3 block, void **argument
 
 int fake_function_attribute(const void *host, int which, int value)
 {
-    if (host != kernels[KERNEL_FRAMES] || which != FUNCTION_DYNAMIC_SHARED_BYTES ||
-        value > (int)twin_state.memory_bytes)
+    need_context();
+    if (which != FUNCTION_DYNAMIC_SHARED_BYTES || value > (int)twin_state.memory_bytes)
         return INVALID_VALUE;
-    shared_bytes_max = (size_t)value;
+    if (host == kernels[KERNEL_FRAMES])
+        shared_bytes_max = (size_t)value;
+    return SUCCESS;
+}
+
+/* Other kernels, launched by address: only the device is checked. twin_rnn.c runs them. */
+int fake_launch_plain(const void *kernel, extent3 grid, extent3 block, void **arguments,
+                      size_t shared_bytes, void *stream) __asm__("cudaLaunchKernel");
+int fake_launch_cooperative(const void *kernel, extent3 grid, extent3 block, void **arguments,
+                            size_t shared_bytes,
+                            void *stream) __asm__("cudaLaunchCooperativeKernel");
+int fake_occupancy(int *count, const void *kernel, int threads,
+                   size_t shared_bytes) __asm__("cudaOccupancyMaxActiveBlocksPerMultiprocessor");
+
+int fake_launch_plain(const void *kernel, extent3 grid, extent3 block, void **arguments,
+                      size_t shared_bytes, void *stream)
+{
+    need_context();
+    (void)kernel, (void)grid, (void)block, (void)arguments, (void)shared_bytes;
+    return twin_stream_device(stream) == (uint32_t)device ? SUCCESS : kept(INVALID_HANDLE);
+}
+
+int fake_launch_cooperative(const void *kernel, extent3 grid, extent3 block, void **arguments,
+                            size_t shared_bytes, void *stream)
+{
+    return fake_launch_plain(kernel, grid, block, arguments, shared_bytes, stream);
+}
+
+int fake_occupancy(int *count, const void *kernel, int threads, size_t shared_bytes)
+{
+    need_context();
+    (void)kernel, (void)threads, (void)shared_bytes;
+    *count = 1;
     return SUCCESS;
 }

@@ -11,10 +11,14 @@
 #include "cuda/nccl_calls.h"
 #include "nccl_shim.h"
 
-spsh_status spsh__nccl_device(uint32_t device, spsh_error *err)
+spsh_status spsh__cuda_enter(uint32_t device, int *ret_before, spsh_error *err)
 {
-    (void)device, (void)err;
-    return SPSH_OK;
+    return twin_table.enter_fn(device, ret_before, err);
+}
+
+void spsh__cuda_leave(int before)
+{
+    twin_table.leave_fn(before);
 }
 
 spsh_status spsh__nccl_key(uint32_t device, uint64_t *ret_key, spsh_error *err)

@@ -259,6 +259,9 @@ static spsh_status begin(void *opaque, spsh__device_utterance **ret_utterances, 
     state *self = (state *)opaque;
     slot *one = &self->slots[self->next];
     if (one->is_used) {
+        const spsh__cuda_scope scope(self->device, err);
+        if (scope.status != SPSH_OK)
+            return scope.status;
         const spsh_status rc = spsh__cuda_check(
             cudaEventSynchronize(one->done), "waiting for the features of an earlier batch", err);
         if (rc != SPSH_OK)

@@ -117,6 +117,24 @@ void spsh__cuda_leave(int before);
 
 #ifdef __cplusplus
 }
+
+/* A device that is current for the calling thread until the end of the block. */
+struct spsh__cuda_scope {
+    spsh__cuda_scope(uint32_t device, spsh_error *err)
+        : before(0), status(spsh__cuda_enter(device, &before, err))
+    {
+    }
+    ~spsh__cuda_scope()
+    {
+        if (status == SPSH_OK)
+            spsh__cuda_leave(before);
+    }
+    spsh__cuda_scope(const spsh__cuda_scope &) = delete;
+    spsh__cuda_scope &operator=(const spsh__cuda_scope &) = delete;
+
+    int before;
+    spsh_status status; /* SPSH_OK, or why the device cannot be used */
+};
 #endif
 
 #endif

@@ -565,6 +565,41 @@ static void test_edges(void)
     spsh__backend_close(b);
 }
 
+/* More lengths than the backend remembers: it closes the layers of the least recently used ones,
+ * with their work in flight, and opens them again. */
+static void test_many_lengths(void)
+{
+    enum { MANY = SPSH__RNN_CHOICES + 40 };
+    spsh__backend *b = open_backend(SPSH__FP32, false);
+    const spsh__rnn_shape largest = {SPSH__CELL_GRU, MANY, 1, 2, 2};
+    layer l, again;
+    spsh__cuda_rnn_choose(b, SPSH__RNN_CUDNN);
+    layer_open(&l, b, &largest, true);
+    layer_open(&again, b, &largest, true);
+    write_inputs(&l);
+    copy_inputs(&again, &l);
+    for (uint32_t frames = 1; frames <= MANY; frames++) {
+        l.s.frames = frames;
+        forward(&l);
+        l.s.frames = 1; /* in use all the time */
+        forward(&l);
+    }
+    check_status(b);
+    CHECK(twin_rnn->layers == 0 || twin_rnn->layers == SPSH__RNN_CHOICES);
+    CHECK_STR(spsh__cuda_rnn_text(b, &l.s, true), "cudnn");
+    l.s.frames = 2;
+    CHECK_STR(spsh__cuda_rnn_text(b, &l.s, true), "");
+    l.s.frames = again.s.frames = MANY;
+    count_layer(&l);
+    count_layer(&again);
+    run(&l);
+    run(&again);
+    check_outputs(&l, &again, same(), "after many lengths");
+    layer_close(&l);
+    layer_close(&again);
+    spsh__backend_close(b);
+}
+
 TEST_MAIN(unit_train_rnn_device)
 {
     REQUIRE(argc == 2);
@@ -588,6 +623,7 @@ TEST_MAIN(unit_train_rnn_device)
     if (twin != NULL) {
         test_refusals();
         test_deterministic();
+        test_many_lengths();
         CHECK(twin_rnn->grids > 0);
         CHECK_U64(twin_rnn->layers, 0);
         CHECK_U64(twin->open_memory, 0);

@@ -111,27 +111,48 @@ static spsh__rnn_choice *choose(spsh__backend *b, spsh__rnn_choice *c)
             c->layer != NULL && c->inputs != c->shape.inputs ? ", inputs padded" : "", refusals);
     c->next = self->choices;
     self->choices = c;
+    self->choice_count++;
     return c;
 }
 
-static spsh__rnn_choice *find_choice(const spsh__rnn_state *self, const spsh__rnn_shape *s,
+/* Find a choice, and move it to the front. */
+static spsh__rnn_choice *find_choice(spsh__rnn_state *self, const spsh__rnn_shape *s,
                                      bool has_two_biases)
 {
-    for (spsh__rnn_choice *c = self->choices; c != NULL; c = c->next) {
+    for (spsh__rnn_choice **at = &self->choices, *c = *at; c != NULL; at = &c->next, c = *at) {
         if (c->shape.frames == s->frames && c->shape.batch == s->batch &&
             c->shape.cell == s->cell && c->shape.inputs == s->inputs &&
             c->shape.hidden == s->hidden && c->has_two_biases == has_two_biases &&
-            c->asked == self->algorithm)
+            c->asked == self->algorithm) {
+            *at = c->next;
+            c->next = self->choices;
+            self->choices = c;
             return c;
+        }
     }
     return NULL;
+}
+
+/* Close the least recently used choice if there are too many. */
+static void forget_choice(spsh__backend *b)
+{
+    spsh__rnn_state *self = spsh__rnn_of(b);
+    spsh__rnn_choice **last = &self->choices;
+    if (self->choice_count < SPSH__RNN_CHOICES)
+        return;
+    while ((*last)->next != NULL)
+        last = &(*last)->next;
+    spsh__rnn_close_layer(self, *last);
+    spsh__free(&b->allocator, *last);
+    *last = NULL;
+    self->choice_count--;
 }
 
 /* Return NULL on failure, which is recorded. */
 static const spsh__rnn_choice *choice_of(spsh__backend *b, const spsh__rnn_shape *s,
                                          const spsh__rnn_weights *w, spsh__backend_buffer x)
 {
-    const spsh__rnn_state *self = spsh__rnn_of(b);
+    spsh__rnn_state *self = spsh__rnn_of(b);
     const bool has_two_biases = w->recurrent_bias.data != NULL;
     spsh_error err = SPSH_ERROR_INIT;
     if (spsh__cuda_has_failed(b))
@@ -148,6 +169,7 @@ static const spsh__rnn_choice *choice_of(spsh__backend *b, const spsh__rnn_shape
     spsh__rnn_choice *c = find_choice(self, s, has_two_biases);
     if (c != NULL)
         return c;
+    forget_choice(b);
     c = spsh__new(&b->allocator, 1, sizeof(*c));
     if (c == NULL) {
         spsh__cuda_failed(b, SPSH_NO_MEMORY(&err), &err);

@@ -14,6 +14,10 @@
 
 #include "backend/backend.h"
 
+/* Shapes whose choice is kept, of all lengths and batch sizes. The shapes of one step are far fewer:
+ * no more than the layers of the micro-batches in flight. */
+enum { SPSH__RNN_CHOICES = 512 };
+
 /* "auto", "persistent", ... */
 const char *spsh__rnn_algorithm_name(spsh__rnn_algorithm algorithm);
 
@@ -22,7 +26,7 @@ void spsh__cuda_rnn_choose(spsh__backend *b, spsh__rnn_algorithm algorithm);
 
 /* Describe the algorithm chosen for a shape that forward has seen, for logs: "persistent: 64 blocks
  * of 16 units, 210 KiB", "cudnn, not cudnn-persistent (...)", with the reasons against earlier
- * algorithms. "" for other shapes. Valid until close. */
+ * algorithms. "" for other shapes, and for those that were forgotten. Valid until the next operator. */
 const char *spsh__cuda_rnn_text(const spsh__backend *b, const spsh__rnn_shape *s,
                                 bool has_two_biases);
 

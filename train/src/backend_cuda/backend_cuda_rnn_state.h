@@ -13,8 +13,10 @@
 
 enum { SPSH__RNN_USES = 10, SPSH__RNN_ALIGNMENT = 256 };
 
-/* Choice for one shape. Made when forward first sees the shape, and kept until close: graphs refer
- * to its layer. */
+/* Choice for one shape, made when forward first sees it. SPSH__RNN_CHOICES of them are kept, and the
+ * least recently used one is closed. That needs no wait: cuDNN reads a descriptor only during a
+ * call, and work on a stream or in a graph has copies. Only a recording refers to layers, namely
+ * those of its step (backend_cuda_segment.c), which are not the least recently used ones. */
 typedef struct spsh__rnn_choice {
     struct spsh__rnn_choice *next;
     spsh__rnn_shape shape;
@@ -43,7 +45,8 @@ typedef struct spsh__rnn_state {
     void *device; /* state of the entry */
     void *turn;   /* event that orders the lanes' cuDNN calls */
     spsh__rnn_algorithm algorithm;
-    spsh__rnn_choice *choices;
+    spsh__rnn_choice *choices; /* most recently used first */
+    uint32_t choice_count;
     spsh__rnn_own_reserve *reserves;
 } spsh__rnn_state;
 

@@ -5,11 +5,6 @@
 
 #include "nccl_calls.h"
 
-spsh_status spsh__nccl_device(uint32_t device, spsh_error *err)
-{
-    return spsh__cuda_check((int)cudaSetDevice((int)device), "choosing a device for NCCL", err);
-}
-
 spsh_status spsh__nccl_key(uint32_t device, uint64_t *ret_key, spsh_error *err)
 {
     cudaDeviceProp properties;

@@ -127,29 +127,31 @@ static spsh_status spsh__nccl_open(void *library, const spsh__nccl_plan *plan, v
 {
     const spsh__nccl *nccl = (const spsh__nccl *)library;
     spsh__nccl_config config = {sizeof(config), SPSH__NCCL_MAGIC, SPSH__NCCL_VERSION_MIN, 0};
-    spsh_status rc = spsh__nccl_device(plan->device, err);
-    spsh__nccl_state *s = NULL;
-    if (rc != SPSH_OK)
-        return rc;
-    s = (spsh__nccl_state *)calloc(1, sizeof(*s));
+    spsh__nccl_state *s = (spsh__nccl_state *)calloc(1, sizeof(*s));
+    int before = 0;
     if (s == NULL)
         return spsh__cuda_fail(err, SPSH_E_NO_MEMORY, "out of memory");
     s->nccl = nccl;
     s->device = plan->device;
     s->rank = plan->rank;
     s->world_size = plan->world_size;
+    spsh_status rc = spsh__cuda_enter(plan->device, &before, err);
+    if (rc != SPSH_OK) {
+        free(s);
+        return rc;
+    }
     rc = spsh__nccl_began(s,
                           nccl->comm_init_rank_config(&s->comm, (int)plan->world_size, plan->id,
                                                       (int)plan->rank, &config),
                           "ncclCommInitRankConfig", err);
-    if (rc != SPSH_OK) {
-        if (s->comm != NULL)
-            (void)nccl->comm_abort(s->comm);
+    if (rc != SPSH_OK && s->comm != NULL)
+        (void)nccl->comm_abort(s->comm);
+    spsh__cuda_leave(before);
+    if (rc == SPSH_OK)
+        *ret_state = s;
+    else
         free(s);
-        return rc;
-    }
-    *ret_state = s;
-    return SPSH_OK;
+    return rc;
 }
 
 static spsh_status spsh__nccl_state_get(void *state, spsh_error *err)
@@ -166,15 +168,11 @@ static spsh_status spsh__nccl_state_get(void *state, spsh_error *err)
                : spsh__nccl_failed(s->nccl, s->comm, now, "creating a communicator", err);
 }
 
-static spsh_status spsh__nccl_start(void *state, const spsh__collective *c, void *stream,
-                                    spsh_error *err)
+static spsh_status spsh__nccl_call(const spsh__nccl_state *s, const spsh__collective *c,
+                                   void *stream, spsh_error *err)
 {
-    const spsh__nccl_state *s = (const spsh__nccl_state *)state;
     const spsh__nccl *nccl = s->nccl;
     float *mine = (float *)c->values + s->rank * c->count;
-    const spsh_status rc = spsh__nccl_device(s->device, err);
-    if (rc != SPSH_OK)
-        return rc;
     switch (c->kind) {
     case SPSH__COLLECTIVE_SUM:
         return spsh__nccl_began(s,
@@ -199,6 +197,19 @@ static spsh_status spsh__nccl_start(void *state, const spsh__collective *c, void
     return spsh__cuda_fail(err, SPSH_E_INVALID_ARG, "unknown collective %d", (int)c->kind);
 }
 
+static spsh_status spsh__nccl_start(void *state, const spsh__collective *c, void *stream,
+                                    spsh_error *err)
+{
+    const spsh__nccl_state *s = (const spsh__nccl_state *)state;
+    int before = 0;
+    spsh_status rc = spsh__cuda_enter(s->device, &before, err);
+    if (rc != SPSH_OK)
+        return rc;
+    rc = spsh__nccl_call(s, c, stream, err);
+    spsh__cuda_leave(before);
+    return rc;
+}
+
 static spsh_status spsh__nccl_finish(void *state, spsh_error *err)
 {
     const spsh__nccl_state *s = (const spsh__nccl_state *)state;
@@ -208,13 +219,16 @@ static spsh_status spsh__nccl_finish(void *state, spsh_error *err)
 static void spsh__nccl_close(void *state, uint32_t is_aborted)
 {
     spsh__nccl_state *s = (spsh__nccl_state *)state;
+    int before = 0;
     if (s == NULL)
         return;
-    (void)spsh__nccl_device(s->device, NULL);
+    const int has_entered = spsh__cuda_enter(s->device, &before, NULL) == SPSH_OK;
     if (is_aborted != 0)
         (void)s->nccl->comm_abort(s->comm);
     else
         (void)s->nccl->comm_destroy(s->comm);
+    if (has_entered)
+        spsh__cuda_leave(before);
     free(s);
 }
 

@@ -16,9 +16,7 @@
 extern "C" {
 #endif
 
-/* nccl.cu and twin_nccl.c define three functions. The first selects the device of the calling
- * thread. */
-spsh_status spsh__nccl_device(uint32_t device, spsh_error *err);
+/* nccl.cu and twin_nccl.c define two functions. */
 spsh_status spsh__nccl_key(uint32_t device, uint64_t *ret_key, spsh_error *err);
 const char *spsh__nccl_default(void); /* name of the library to load */
 

@@ -129,7 +129,8 @@ static spsh_status attribute(const rnn_state *self, cudaDeviceAttr which, int *v
 static spsh_status look(rnn_state *self, spsh_error *err)
 {
     int major = 0, cooperative = 0;
-    spsh_status rc = spsh__cuda_check(cudaSetDevice(self->device), "choosing a device", err);
+    const spsh__cuda_scope scope((uint32_t)self->device, err);
+    spsh_status rc = scope.status;
     if (rc == SPSH_OK)
         rc = attribute(self, cudaDevAttrComputeCapabilityMajor, &major, err);
     if (rc == SPSH_OK)
@@ -181,8 +182,9 @@ static uint32_t resident(void *opaque, spsh__rnn_kernel kernel, spsh__device_kin
 {
     const rnn_state *self = (const rnn_state *)opaque;
     int count = 0;
+    const spsh__cuda_scope scope((uint32_t)self->device, NULL);
     if (!self->has_cooperative || shared_bytes > (uint32_t)self->shared_bytes ||
-        cudaSetDevice(self->device) != cudaSuccess ||
+        scope.status != SPSH_OK ||
         cudaOccupancyMaxActiveBlocksPerMultiprocessor(&count, kernels[kernel][kind],
                                                       (int)SPSH__DEVICE_THREADS,
                                                       shared_bytes) != cudaSuccess) {
@@ -201,9 +203,9 @@ static spsh_status launch(void *opaque, void *stream, const spsh__rnn_launch *l,
     if (l->job_bytes != job_bytes[l->kernel])
         return spsh__cuda_fail(err, SPSH_E_INVALID_ARG,
                                "the job of a recurrent kernel has the wrong size");
-    const spsh_status rc = spsh__cuda_check(cudaSetDevice(self->device), "choosing a device", err);
-    if (rc != SPSH_OK)
-        return rc;
+    const spsh__cuda_scope scope((uint32_t)self->device, err);
+    if (scope.status != SPSH_OK)
+        return scope.status;
     if (l->kernel == SPSH__RNN_FORWARD || l->kernel == SPSH__RNN_BACKWARD)
         return spsh__cuda_check(cudaLaunchCooperativeKernel(kernel, grid, threads, arguments,
                                                             l->shared_bytes, (cudaStream_t)stream),

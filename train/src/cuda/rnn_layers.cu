@@ -26,6 +26,7 @@ void spsh__rnn_layer_close(void *opaque)
 {
     layer *self = (layer *)opaque;
     const spsh__library_calls *c = self->all->calls;
+    const spsh__cuda_scope scope((uint32_t)self->all->device, NULL);
     spsh__library_close(c->cudnnDestroyTensorDescriptor, self->h);
     spsh__library_close(c->cudnnDestroyRNNDataDescriptor, self->y);
     spsh__library_close(c->cudnnDestroyRNNDataDescriptor, self->x);
@@ -206,8 +207,8 @@ static spsh_status describe(layer *self, spsh_error *err)
 
 static spsh_status open_handles(spsh__rnn_layers *all, spsh_error *err)
 {
-    spsh_status rc = spsh__cuda_check(cudaSetDevice(all->device), "choosing a device", err);
-    if (rc == SPSH_OK && all->calls == NULL)
+    spsh_status rc = SPSH_OK;
+    if (all->calls == NULL)
         rc = spsh__library_calls_find(&all->calls, err);
     for (uint32_t lane = 0; rc == SPSH_OK && lane < SPSH__DEVICE_LANES; lane++)
         if (all->handles[lane] == NULL)
@@ -218,6 +219,7 @@ static spsh_status open_handles(spsh__rnn_layers *all, spsh_error *err)
 
 void spsh__rnn_layers_close(spsh__rnn_layers *all)
 {
+    const spsh__cuda_scope scope((uint32_t)all->device, NULL);
     for (uint32_t lane = 0; lane < SPSH__DEVICE_LANES; lane++) {
         if (all->handles[lane] != NULL)
             (void)all->calls->cudnnDestroy(all->handles[lane]);
@@ -228,7 +230,8 @@ void spsh__rnn_layers_close(spsh__rnn_layers *all)
 spsh_status spsh__rnn_layer_open(spsh__rnn_layers *all, const spsh__cudnn_plan *plan,
                                  void **ret_layer, spsh__cudnn_sizes *ret_sizes, spsh_error *err)
 {
-    spsh_status rc = open_handles(all, err);
+    const spsh__cuda_scope scope((uint32_t)all->device, err);
+    spsh_status rc = scope.status == SPSH_OK ? open_handles(all, err) : scope.status;
     if (rc != SPSH_OK)
         return rc;
     layer *self = new (std::nothrow) layer();
@@ -277,7 +280,8 @@ spsh_status spsh__rnn_layer_call(void *opaque, void *stream, const spsh__cudnn_c
         "computing the gradients of a recurrent layer's weights"};
     const layer *self = (const layer *)opaque;
     const spsh__library_calls *c = self->all->calls;
-    spsh_status rc = spsh__cuda_check(cudaSetDevice(self->all->device), "choosing a device", err);
+    const spsh__cuda_scope scope((uint32_t)self->all->device, err);
+    spsh_status rc = scope.status;
     if (rc == SPSH_OK)
         rc = spsh__dnn_check(
             c, c->cudnnSetStream(self->all->handles[call->lane], (cudaStream_t)stream),
