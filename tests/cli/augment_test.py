@@ -199,8 +199,8 @@ def check_refused(corpus):
     out = work / "never.wav"
     for words, wanted in ((("--augment", "time_masks=99"), "time_masks"),
                           (("--augment", "speed-pertub"), "speed-perturb"),
-                          (("--augment", "noise_probability=1"), "no datasets of noises: --noise DATASET"),
-                          (("--augment", "room_probability=0.5"), "room_probability is 0.5, but there are no datasets of rooms: --room"),
+                          (("--augment", "noise_probability=1"), "no datasets of noises are given; give --noise DATASET"),
+                          (("--augment", "room_probability=0.5"), "room_probability is 0.5, but no datasets of rooms are given; give --room"),
                           (("--augment", "none", "--noise", corpus.noise), "noise_probability is 0"),
                           (("--noise", corpus.noise), "--augment TEXT"),
                           (("--augment", "none", "--payload"), "--payload"),
@@ -209,7 +209,7 @@ def check_refused(corpus):
     run("cat", speech, "nobody", "--augment", "none", "-o", out, status=1)
     run("cat", speech, "voice", "--augment", "noise_probability=1", "--noise", work / "no.spsh", "-o", out, status=1)
     for words, wanted in ((("--augment", "none"), "--show-augment ID"),
-                          (("--show-augment", "voice"), "--augment TEXT is missing"),
+                          (("--show-augment", "voice"), "--show-augment needs --augment TEXT"),
                           (("--show-augment", "voice", "--augment", "none", "--compare", "--alpha 0"), "--compare"),
                           (("--show-augment", "voice", "--augment", "gain_db_max=99"), "gain_db")):
         check(wanted in run("plan", speech, *words, status=2).stderr, f"{words}: no {wanted}")

@@ -18,7 +18,7 @@ want_usage "exclude each other" bench "$c" --cached --direct
 want_usage "is not auto, io_uring or pread" bench "$c" --engine mmap
 want_usage "--threads: 0 is out of range" bench "$c" --threads 0
 want_usage "--seconds: 'long' is not a number" bench "$c" --seconds long
-want_usage "--seconds: nothing can be measured" bench "$c" --seconds 0
+want_usage "--seconds is 0, must be more than 0" bench "$c" --seconds 0
 want_usage "--alpha: 'x' is not a number" bench "$c" --alpha x
 want_usage "is not DOMAIN=W" bench "$c" --weight x
 want_usage "talks" bench "$d" --domain nowhere
@@ -83,7 +83,7 @@ for options in "--device 0" "--device 1 --decode device" "--device 1 --output fl
 done
 run bench --json "$c" --seconds 0.1
 want_json 'has("device") == false'
-want_usage "is for --device" bench "$c" --decode device
+want_usage "--decode device needs --device" bench "$c" --decode device
 want_usage "unknown preset of features" bench "$c" --features nope
 run bench "$c" --device 7 --seconds 0.1
 want_status 1

@@ -71,7 +71,7 @@ def check_classes(dataset):
     found = explain(dataset, "whole", "shared")
     equal((found["class"], found["may_drop"]), ("shared_segment", False), "a shared stretch")
     failed = [check_["what"] for check_ in found["checks"] if not check_["passed"]]
-    equal(failed, ["of a's active speech", "of b's active speech"], "what keeps it from being a copy")
+    equal(failed, ["share of a's active speech", "share of b's active speech"], "what keeps it from being a copy")
 
     found = explain(dataset, "whole", "faster")
     equal((found["class"], found["may_drop"]), ("time_scaled", False), "a faster one")
@@ -88,7 +88,7 @@ def check_classes(dataset):
 def check_people(dataset):
     done = run("explain", dataset, "whole", "lossy")
     for wanted in ("a  whole", "b  lossy", "same_recording (acoustic): one of them may be dropped",
-                   "The whole story!", "bit error rate", "<- decides", "samples  differ", "texts    equal"):
+                   "The whole story!", "bit error rate", "<- decisive", "samples  differ", "texts    equal"):
         check(wanted in done.stdout, f"no {wanted!r} in {done.stdout}")
     equal(run("explain", dataset, "whole", "lossy").stdout, done.stdout, "the same again")
     done = run("explain", dataset, "whole", "other")

@@ -322,7 +322,7 @@ def test_damage(work, corpus):
     check(hit[0] not in left and len(left) == len(named) - facts["left_out"], "what is left")
     equal(json.loads(good("info", work / "mended", "--json").stdout)["rejects"], facts["left_out"], "rejects")
     good("verify", work / "mended", "--decode")
-    refused(1, ["featgen", copy, "-o", work / "mended"], "another dataset")
+    refused(1, ["featgen", copy, "-o", work / "mended"], "from other input or with other options")
 
 
 def test_flipped_byte(work, one):
@@ -344,8 +344,8 @@ def test_features_are_no_audio(work, one, corpus):
     for form in ("wav", "files", "webdataset"):
         check(run("export", one, "-o", work / f"export-{form}", "--to", form).returncode in (0, 1), f"export to {form}")
     refused(1, ["fingerprint", one], "not audio")
-    refused(1, ["featgen", one, "-o", work / "again"], "holds features already")
-    refused(1, ["featgen", one, "--stats"], "holds features already")
+    refused(1, ["featgen", one, "-o", work / "again"], "already holds features")
+    refused(1, ["featgen", one, "--stats"], "already holds features")
     good("plan", one)
     refused(2, ["bench", one, "--seconds", "1"], "holds features")
 
@@ -378,14 +378,14 @@ def test_arguments(work, corpus, one, want):
         check("were resampled to 16000 Hz, the first one from 8000 Hz; sample_rate_hz=8000" in result.stderr, "told of other rates")
         equal("cuts values" in result.stderr, words == ["--dtype", "float16"], f"told of halves of powers, {words}")
         check(f"features   {name}, " in good("info", work / ("power" + "".join(words))).stdout, f"{words} is {name}")
-    refused(1, ["featgen", corpus, "-o", one, "--features", "kaldi-mfcc"], "another dataset")
-    refused(1, ["featgen", corpus, "-o", corpus], "another dataset")
+    refused(1, ["featgen", corpus, "-o", one, "--features", "kaldi-mfcc"], "from other input or with other options")
+    refused(1, ["featgen", corpus, "-o", corpus], "from other input or with other options")
     equal(files(one), want, "after refusals")
     (work / "full").mkdir()
     (work / "full" / "letter.txt").write_text("dear")
     refused(1, ["featgen", corpus, "-o", work / "full"], "not empty")
     featgen(corpus, "-o", work / "begun", "--part", "0/2")
-    refused(1, ["featgen", corpus, "-o", work / "begun", "--dtype", "float32"], "begun with")
+    refused(1, ["featgen", corpus, "-o", work / "begun", "--dtype", "float32"], "holds shards that were made from another dataset")
     facts = json.loads(good("featgen", corpus, "--estimate", "--json").stdout)
     seconds = sum(u["samples"] / u["sample_rate_hz"] for u in listed(corpus))
     check(close(facts["audio_hours"] * 3600, seconds) and facts["bytes"] > 0 and facts["core_hours"] > 0, f"estimate {facts}")

@@ -48,7 +48,7 @@ want_quiet
 want_lines 4
 want_out "device 1   twin 1, sm_90, 2 multiprocessors, 8.59 GB free of 8.59 GB, driver for CUDA"
 want_out "library    twinBLAS 1.2.3, for tests"
-want_out "no library twinDNN, for tests: libtwindnn.so.1: there is none"
+want_out "library    twinDNN is missing (for tests): libtwindnn.so.1: there is none"
 SPEECHSHARD_CUDA_PLUGIN=$twin run info --devices --json
 want_status 0
 want_out '"name": "twin 0"'

@@ -34,7 +34,7 @@ done
 want_usage "talks" plan "$d" --domain nowhere
 want_usage "talks" plan "$d" --weight nowhere=1
 want_usage "train" plan "$d" --split nosuch
-want_usage "a quote without its end" plan "$d" --compare "--domain 'en"
+want_usage "lacks a closing quote" plan "$d" --compare "--domain 'en"
 want_usage "unknown option '--jsn'" plan "$d" --compare "--jsn"
 want_usage "unexpected argument 'x'" plan "$d" --compare "x"
 run plan "$work/nowhere"
@@ -176,7 +176,7 @@ run plan "$c" --max-seconds 0.5 --compare '--long drop --max-seconds 3'
 want_status 0
 want_lines 2
 want_no_out "(baseline)"
-want_err "that was the baseline, which has no row"
+want_err "the error above is from the options outside --compare"
 run plan --json "$c" --max-seconds 6 --compare '--max-seconds 3' --compare '' --compare '--epoch 1'
 want_status 2
 run plan --json "$c" --max-seconds 6 --compare '--max-seconds 3' --compare '' --compare '--world-size 2'
@@ -188,7 +188,7 @@ want_json '.settings[2].batches_per_step == 2'
 run plan "$c" --compare '--max-seconds 3' --compare '--max-seconds 1'
 want_status 1
 want_empty
-want_err "that was --compare '--max-seconds 1'"
+want_err "the error above is from --compare '--max-seconds 1'"
 
 # ---- --cache ----
 

@@ -486,17 +486,17 @@ def test_report_of_costs(work):
     done = run("report", "costs", *rates, cwd=work)
     equal((done.returncode, done.stdout.splitlines()), (0, [
         "wall clock           4.00 h",
-        "kept                 2.50 h, of processes 8.00 h",
-        "of it                steps 94.00 %, evaluations 0.00 %, checkpoints 3.00 %, other 3.00 %",
+        "kept work            2.50 h, of processes 8.00 h",
+        "parts of it          steps 94.00 %, evaluations 0.00 %, checkpoints 3.00 %, other 3.00 %",
         "restarts             1",
-        "lost with them       0.50 h, of processes 2.00 h, 20.00 % of all; 3 utterances",
-        "stopped between      1.00 h, of processes 2.00 h",
-        "price, preemptible   20.00 for kept and lost work, as it ran",
-        "at most              24.00 if the machines were paid while the run was stopped",
-        "price, on demand     84.00 for kept work, as if nothing had stopped it",
+        "lost work            0.50 h, of processes 2.00 h, 20.00 % of all; 3 utterances",
+        "stopped              1.00 h, of processes 2.00 h",
+        "price, preemptible   20.00 for the kept and the lost work",
+        "at most              24.00 if you also paid for the machines while the run was stopped",
+        "price, on demand     84.00 for the kept work only, as if nothing had stopped the run",
     ]), f"costs: {done.stderr}")
     page = "".join(read_page(work / "costs/report.html", ELEMENTS, "page").itertext())
-    check("84.00 for kept work" in page, "the page lacks the price")
+    check("84.00 for the kept work" in page, "the page lacks the price")
     cost = json.loads(run("report", "costs", "--json", *rates, "--processes-per-node", 4, cwd=work).stdout)["cost"]
     equal([cost[key] for key in ("lost_s", "stopped_process_s", "price_preemptible", "price_preemptible_max",
                                  "price_on_demand")], [1800, 7200, 5, 6, 21], "costs of nodes of four")
@@ -524,7 +524,7 @@ TORCHRUN = {"TORCHELASTIC_RUN_ID": "job", "RANK": "1", "WORLD_SIZE": "4", "LOCAL
 
 def test_env(_work):
     alone = env_of().stdout.splitlines()
-    equal(alone[0], "no launcher: its variables are not set; one process", "alone")
+    equal(alone[0], "no launcher: the variables of none are set; one process", "alone")
     check(re.fullmatch("messages: self; built with (mpi, )?tcp", alone[1]), f"alone: {alone}")
     world = json.loads(env_of("--json", **TORCHRUN).stdout)
     equal(world["comm"], "tcp", "messages of torchrun's processes")

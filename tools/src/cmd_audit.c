@@ -239,8 +239,8 @@ static int check(audit_command *c)
         spsh_options_rename(&err, sides, sizeof(sides) / sizeof(sides[0]));
         return spsh__cli_fail(NULL, &err);
     }
-    printf("%s: unchanged, and so are %" PRIu64 " files next to it%s\n", c->statement_path, files,
-           has_sources ? "; the datasets are the audited ones"
+    printf("%s: unchanged, as are %" PRIu64 " files next to it%s\n", c->statement_path, files,
+           has_sources ? "; the given datasets are the audited ones"
                        : "; use --train and --test to check the datasets, too");
     return SPSH_EXIT_DONE;
 }
@@ -340,8 +340,9 @@ int spsh__cmd_audit(int argc, char **argv)
         "find test data in the training data",
         "Compares every test utterance with all of train: audio (the same recording, a part of "
         "one, the same performance), sentences, documents, sources, and speakers. Prints how much "
-        "of each test split leaks, and writes a report with the ids without a leak. Changes no "
-        "dataset. Exit status: 0 within all limits, 1 a limit is exceeded or the audit failed.",
+        "of each test split leaks, and writes a report with the ids of the utterances that do not "
+        "leak. Changes no dataset. Exit status: 0 within all limits, 1 a limit is exceeded or the "
+        "audit failed.",
         "speechshard audit --train a.spsh:train --train b.spsh --test a.spsh:test,dev -o audit\n"
         "speechshard audit --train a.spsh:train --test a.spsh:test -o audit --fail-on sentence=5\n"
         "speechshard audit --check audit/statement.json --train a.spsh:train --test a.spsh:test\n",

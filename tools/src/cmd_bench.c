@@ -231,9 +231,9 @@ int spsh__cmd_bench(int argc, char **argv)
     if (r.cached && r.direct)
         return spsh__cli_usage("bench", "--cached and --direct exclude each other");
     if (!(r.seconds > 0))
-        return spsh__cli_usage("bench", "--seconds: nothing can be measured in no time");
+        return spsh__cli_usage("bench", "--seconds is 0, must be more than 0");
     if (r.decode == SPSH_DECODE_DEVICE && r.device == NO_DEVICE)
-        return spsh__cli_usage("bench", "--decode device is for --device");
+        return spsh__cli_usage("bench", "--decode device needs --device");
     rc = spsh__plan_request_make("bench", &r.words, &plan);
     if (rc != SPSH_EXIT_DONE)
         return rc;

@@ -142,7 +142,7 @@ static int check(request *r)
         return spsh__cli_usage("cat",
                                "--payload writes the stored bytes; --augment would change them");
     if (r->words.features != NULL && r->plot == NULL && r->words.augment == NULL)
-        return spsh__cli_usage("cat", "--features are for --plot FILE and for --augment TEXT");
+        return spsh__cli_usage("cat", "--features needs --plot FILE or --augment TEXT");
     if (r->has_audio && r->output == NULL && isatty(STDOUT_FILENO))
         return spsh__cli_usage("cat", "standard output is a terminal; use -o FILE or a pipe");
     return spsh__hear_request_make("cat", &r->words, &r->hear);

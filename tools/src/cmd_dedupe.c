@@ -38,7 +38,7 @@ static int on_progress(void *user, const char *stage, uint64_t done, uint64_t to
 static void on_space(void *user, uint64_t temporary_bytes)
 {
     const dedupe_command *c = (const dedupe_command *)user;
-    spsh__cli_message("takes at most %s of memory, and for a while up to %s in %s",
+    spsh__cli_message("uses at most %s of memory and, during the run, up to %s of disk in %s",
                       SPSH_SHOW_BYTES(c->memory_bytes), SPSH_SHOW_BYTES(temporary_bytes),
                       c->work_path);
 }
@@ -110,11 +110,12 @@ static int take_prefer(dedupe_command *c)
             return spsh__cli_fail_memory();
         }
         if (!is_there)
-            return spsh__cli_usage("dedupe", "--prefer %s: none of the datasets",
+            return spsh__cli_usage("dedupe", "--prefer %s: not one of the given datasets",
                                    c->prefer.items[i]);
     }
     if (c->prefer.count > SPSH_DEDUPE_PREFER_MAX)
-        return spsh__cli_usage("dedupe", "--prefer: at most %d times", SPSH_DEDUPE_PREFER_MAX);
+        return spsh__cli_usage("dedupe", "--prefer is given more than %d times",
+                               SPSH_DEDUPE_PREFER_MAX);
     return SPSH_EXIT_DONE;
 }
 
@@ -317,8 +318,8 @@ int spsh__cmd_dedupe(int argc, char **argv)
         "find copies, in one dataset or across several",
         "Writes a plan of the utterances to skip, with the reasons; `speechshard apply` applies "
         "it. Makes missing fingerprints first. After an interruption, the same command continues. "
-        "Not found are: clips below 0.5 s with different samples, copies with other speeds or "
-        "pitches, and speech under louder speech or music. Copies through neural codecs are "
+        "It does not find clips below 0.5 s with different samples, copies with other speeds or "
+        "pitches, or speech under louder speech or music. Copies through neural codecs are "
         "reported, never dropped.",
         "speechshard dedupe corpus.spsh -o plan.jsonl --html plan.html\n"
         "speechshard dedupe corpus.spsh:train crawl.spsh -o plan.jsonl --prefer corpus.spsh\n"

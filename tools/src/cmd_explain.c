@@ -71,8 +71,8 @@ static void print_checks(const spsh_explanation *e)
         const spsh_explain_check *c = spsh_explanation_check(e, i);
         spsh__table_row(table, c->what, SPSH_SHOW("%.4g", c->found), c->unit,
                         SPSH_SHOW("%s %.4g", c->is_at_most ? "at most" : "at least", c->limit),
-                        c->is_passed ? (c->decides ? "yes  <- decides" : "yes")
-                                     : (c->decides ? "no   <- decides" : "no"));
+                        c->is_passed ? (c->decides ? "yes  <- decisive" : "yes")
+                                     : (c->decides ? "no   <- decisive" : "no"));
     }
     printf("\n");
     (void)spsh__table_print(table, stdout, "  ", 0);
@@ -92,13 +92,13 @@ static void print_measures(const spsh_explanation *e)
            m->b_start_s);
     printf("  lag      b's time is a's %s %.3f ms\n", lag_ms < 0 ? "minus" : "plus", fabs(lag_ms));
     if (m->a_channel != 0 || m->b_channel != 0)
-        printf("  channel  %u of a, %u of b (0: the mix)\n", (unsigned)m->a_channel,
+        printf("  channel  %u of a, %u of b (0: mix of all channels)\n", (unsigned)m->a_channel,
                (unsigned)m->b_channel);
     if (f->has_gain && is_copy)
         printf("  level    b is %.1f dB %s\n", fabs(f->gain_db),
                f->gain_db < 0 ? "quieter" : "louder");
     if (m->is_inverted && is_copy)
-        printf("  polarity turned over\n");
+        printf("  polarity inverted\n");
     if (fabs(m->slope_ppm) >= 1)
         printf("  drift    %.0f ppm\n", m->slope_ppm);
     if (fabs(m->scale - 1) > 1e-9)
@@ -139,8 +139,8 @@ static void print_facts(const spsh_explanation *e)
     if (f->kind != SPSH_COPY_NONE)
         printf(" (%s)", spsh_copy_tier_text(f->tier));
     printf(": %s\n%s\n",
-           !f->may_drop                     ? "neither is dropped for this"
-           : f->kind == SPSH_COPY_CONTAINED ? "dropped only where --contained says so"
+           !f->may_drop                     ? "neither is dropped because of this"
+           : f->kind == SPSH_COPY_CONTAINED ? "dropped only if --contained allows it"
                                             : "one of them may be dropped",
            f->verdict);
     print_exact(e);

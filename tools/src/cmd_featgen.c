@@ -83,8 +83,8 @@ static int print_facts(const featgen_command *c, const spsh__feature_run_facts *
     if (facts->published)
         print_published(c, facts);
     else
-        (void)printf("%s: %s shard%s of this part made; %s of other parts missing: the run that "
-                     "completes the last shard finishes",
+        (void)printf("%s: %s shard%s of this part complete; other parts lack %s; the run that "
+                     "makes the last shard completes the dataset",
                      target(c), SPSH_SHOW_COUNT(facts->made_count),
                      facts->made_count == 1 ? "" : "s", SPSH_SHOW_COUNT(facts->missing_count));
     if (facts->left_out_count > 0)
@@ -201,10 +201,11 @@ static int settle(featgen_command *c, const featgen_arguments *a)
 {
     spsh_error err = SPSH_ERROR_INIT;
     if (c->stats && (c->run.output != NULL || a->dtype >= 0 || a->estimate))
-        return spsh__cli_usage("featgen", "--stats writes to the dataset itself and needs no "
-                                          "--output, --dtype or --estimate");
+        return spsh__cli_usage(
+            "featgen",
+            "--stats writes to the dataset itself; omit --output, --dtype, and --estimate");
     if (!c->stats && a->by >= 0)
-        return spsh__cli_usage("featgen", "--by goes with --stats");
+        return spsh__cli_usage("featgen", "--by needs --stats");
     if (!c->stats && !a->estimate && c->run.output == NULL)
         return spsh__cli_usage("featgen", "the output is missing: -o FEATURES");
     c->run.features = (spsh_feature_options)SPSH_FEATURE_OPTIONS_INIT;

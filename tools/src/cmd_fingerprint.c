@@ -56,8 +56,9 @@ static void print_facts(const char *path, const spsh_fingerprint_facts *facts, d
                  SPSH_SHOW_COUNT(facts->key_count), SPSH_SHOW_COUNT(facts->chunk_count),
                  SPSH_SHOW_BYTES(facts->file_bytes));
     if (facts->undecoded_count > 0)
-        spsh__cli_message("%s: %s utterances cannot be decoded: only equal bytes will be found",
-                          path, SPSH_SHOW_COUNT(facts->undecoded_count));
+        spsh__cli_message(
+            "%s: %s utterances cannot be decoded; only copies with equal bytes will be found", path,
+            SPSH_SHOW_COUNT(facts->undecoded_count));
     if (facts->made_count > 0 && took_s > 0.0)
         spsh__cli_message("%s: %s of audio in %s, %s times real time", path,
                           SPSH_SHOW_DURATION(facts->made_seconds), SPSH_SHOW_DURATION(took_s),

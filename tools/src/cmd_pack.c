@@ -121,16 +121,18 @@ static int settle(const pack_arguments *a, spsh_pack_options *options)
     if (a->output == NULL)
         return spsh__cli_usage("pack", "the output is missing: -o DATASET");
     if (a->rejects_max != NULL && !parse_percent(a->rejects_max, &options->rejects_max_ppm))
-        return spsh__cli_usage(
-            "pack", "--max-rejects %s: a percentage from 0 to 100, such as 2.5%%", a->rejects_max);
+        return spsh__cli_usage("pack",
+                               "--max-rejects %s: not a percentage from 0 to 100, such as 2.5%%",
+                               a->rejects_max);
     if (a->rejects_max != NULL && options->rejects_max_ppm == 0)
         options->rejects_max_ppm = SPSH_PACK_REJECTS_NONE;
     if (a->rate_hz != 0 && a->codec == CODEC_KEEP)
-        return spsh__cli_usage("pack", "--rate changes the audio, --codec keep keeps the files; "
-                                       "use --codec pcm or --codec flac");
+        return spsh__cli_usage("pack", "--rate changes the audio, but --codec keep stores the "
+                                       "source files; use --codec pcm or --codec flac");
     if (a->trust_headers && (a->rate_hz != 0 || a->codec > CODEC_KEEP))
-        return spsh__cli_usage("pack", "--trust-headers does not decode, so it goes with --codec "
-                                       "keep only");
+        return spsh__cli_usage(
+            "pack",
+            "--trust-headers does not decode audio, so it needs --codec keep and excludes --rate");
     if (a->layout != NULL && !is_layout(a->layout)) {
         const char *names[LAYOUTS_MAX] = {NULL};
         for (size_t i = 0; i < spsh_pack_layout_count() && i + 1 < LAYOUTS_MAX; i++)
@@ -142,11 +144,11 @@ static int settle(const pack_arguments *a, spsh_pack_options *options)
     }
     for (size_t i = 0; i < a->columns.count; i++) {
         if (!spsh_pack_column_is_valid(a->columns.items[i]))
-            return spsh__cli_usage("pack",
-                                   "--column %s: write FIELD=NAME, such as text=class; "
-                                   "FIELD is audio, text, id, speaker, language, domain, "
-                                   "split, start, end or duration",
-                                   a->columns.items[i]);
+            return spsh__cli_usage(
+                "pack",
+                "--column %s: not FIELD=NAME, such as text=class; FIELD is audio, text, id, "
+                "speaker, language, domain, split, start, end, or duration",
+                a->columns.items[i]);
     }
     return SPSH_CLI_RUN;
 }
@@ -328,8 +330,8 @@ int spsh__cmd_pack(int argc, char **argv)
          &a.follow_links, 0, 0},
         {"strict", 0, SPSH_CLI_FLAG, NULL, "publish nothing if a row is rejected", &a.strict, 0, 0},
         {"max-rejects", 0, SPSH_CLI_TEXT, "PERCENT",
-         "exit 1 if a larger part of the rows is rejected, and at least 17 (default: 1%, 20% for "
-         "missing audio)",
+         "exit 1 if more than PERCENT of the rows, and at least 17 rows, are rejected (default: "
+         "1%, 20% for missing audio)",
          &a.rejects_max, 0, 0},
         {"jobs", 'j', SPSH_CLI_COUNT, "N", "number of threads (default: one per core)", &a.jobs, 1,
          SPSH_PACK_THREADS_MAX},

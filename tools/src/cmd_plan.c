@@ -152,8 +152,7 @@ static int parse_setting(const spsh__plan_words *common, const char *label, char
     int argc = cut_words(text, argv);
     if (argc == 0)
         return spsh__cli_usage("plan",
-                               "--compare: '%s' has a quote without its end, or more than "
-                               "%d words",
+                               "--compare: '%s' lacks a closing quote, or has more than %d words",
                                label, WORDS_MAX - 1);
     int rc = spsh__cli_parse(&command, argc, argv, &args);
     return rc == SPSH_CLI_RUN ? SPSH_EXIT_DONE : rc;
@@ -202,9 +201,10 @@ static int compare(const request *r, const spsh__datasets *datasets)
         summaries[i].epoch = r->epoch;
         rc = summarize(&summaries[i], r->whole);
         if (rc != SPSH_EXIT_DONE && i > 0) {
-            spsh__cli_error("that was --compare '%s'", summaries[i].label);
+            spsh__cli_error("the error above is from --compare '%s'", summaries[i].label);
         } else if (rc != SPSH_EXIT_DONE) { /* the other settings may be valid */
-            spsh__cli_error("that was the baseline, which has no row");
+            spsh__cli_error(
+                "the error above is from the options outside --compare; the table omits their row");
             first = 1;
             rc = SPSH_EXIT_DONE;
         }
@@ -250,12 +250,12 @@ static int check_augment(const request *r)
     const bool has_words =
         w->augment != NULL || w->features != NULL || w->noises.count > 0 || w->rooms.count > 0;
     if (r->augment.id == NULL && has_words)
-        return spsh__cli_usage("plan", "--augment, --features, --noise and --room are for "
-                                       "--show-augment ID");
+        return spsh__cli_usage("plan",
+                               "--augment, --features, --noise, and --room need --show-augment ID");
     if (r->augment.id != NULL && w->augment == NULL)
-        return spsh__cli_usage("plan", "--show-augment: --augment TEXT is missing");
+        return spsh__cli_usage("plan", "--show-augment needs --augment TEXT");
     if (r->augment.id != NULL && r->compare.count > 0)
-        return spsh__cli_usage("plan", "--show-augment is of one setting, --compare of several");
+        return spsh__cli_usage("plan", "--show-augment and --compare exclude each other");
     return SPSH_EXIT_DONE;
 }
 

@@ -415,8 +415,8 @@ static int make_directory(const char *path)
 {
     if (mkdir(path, 0777) == 0)
         return SPSH_EXIT_DONE;
-    spsh__cli_error("%s: cannot be made: %s", path,
-                    errno == EEXIST ? "it exists; repair writes a new dataset" : strerror(errno));
+    spsh__cli_error("%s: cannot create the directory: %s", path,
+                    errno == EEXIST ? "it already exists; give a new path" : strerror(errno));
     return SPSH_EXIT_FAILED;
 }
 
@@ -429,7 +429,7 @@ static int check_output(job *j, const char *path, bool is_dataset)
     uint64_t damage_count = 0;
     spsh_status rc = verify(j, path, on_output_damage, &damage_count, &err);
     if (rc == SPSH_OK && damage_count != 0) {
-        spsh__cli_error("%s: is still damaged after the repair; the damage is listed above", path);
+        spsh__cli_error("%s: still damaged after the repair; the damage is listed above", path);
         return SPSH_EXIT_FAILED;
     }
     if (rc == SPSH_OK)
@@ -447,8 +447,8 @@ static int lose_pack_options(job *j)
     const spsh_damage damage = {.file = "manifest.spsh",
                                 .part = "pack options",
                                 .offset_bytes = SPSH_OFFSET_NONE,
-                                .message = "lost, and with them the counts of rejected and of "
-                                           "source rows"};
+                                .message =
+                                    "lost, with the counts of rejected rows and source rows"};
     return on_loss(j, &damage);
 }
 
@@ -517,7 +517,7 @@ static int replace(const char *rebuilt, const char *path)
         (void)unlink(aside);
     if (!fits || (link(path, aside) != 0 && rename(path, aside) != 0) ||
         rename(rebuilt, path) != 0) {
-        spsh__cli_error("%s: cannot be replaced: %s", path, strerror(errno));
+        spsh__cli_error("%s: cannot replace the file: %s", path, strerror(errno));
         return SPSH_EXIT_FAILED;
     }
     return SPSH_EXIT_DONE;

@@ -120,7 +120,9 @@ static int print_cost(const char *run, const spsh__run_rates *rates)
     spsh__run_history_free(h);
     if (count > 0)
         return SPSH_EXIT_DONE;
-    spsh__cli_error("%s: metrics.jsonl has no start with a time, so the cost is unknown", run);
+    spsh__cli_error(
+        "%s: the cost is unknown, because metrics.jsonl has no record of a start with its time",
+        run);
     return SPSH_EXIT_FAILED;
 }
 

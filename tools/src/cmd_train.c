@@ -193,10 +193,10 @@ static int sort_operands(train_command *c, const spsh_cli_args *args)
         const char *operand = args->operands[i];
         const bool is_override = strchr(operand, '=') != NULL;
         if (!is_override && c->config != NULL)
-            return spsh__cli_usage("train",
-                                   "'%s': one configuration; changes to it are "
-                                   "written KEY=VALUE",
-                                   operand);
+            return spsh__cli_usage(
+                "train",
+                "'%s': more than one configuration; give one CONFIG, and changes as KEY=VALUE",
+                operand);
         if (!is_override)
             c->config = operand;
         else if (count < OVERRIDES_MAX)
@@ -232,7 +232,8 @@ static int check(const train_command *c)
                                "--record and --replay need a run, and this command starts none");
     if (c->make_vocabulary)
         return c->config == NULL
-                   ? spsh__cli_usage("train", "--make-vocab needs the configuration that names it")
+                   ? spsh__cli_usage("train",
+                                     "--make-vocab needs CONFIG, which names the vocabulary")
                    : SPSH_CLI_RUN;
     if (c->cluster != NULL && c->estimate)
         return spsh__cli_usage("train", "--simulate and --estimate exclude each other");
@@ -242,15 +243,16 @@ static int check(const train_command *c)
                                               "CLUSTER: strategy=NAME,NAME")
                    : SPSH_CLI_RUN;
     if (c->estimate)
-        return c->config == NULL ? spsh__cli_usage("train", "--estimate needs a configuration")
+        return c->config == NULL ? spsh__cli_usage("train", "--estimate needs CONFIG")
                                  : SPSH_CLI_RUN;
     if (c->run == NULL)
-        return spsh__cli_usage("train", "a run needs a directory: -o RUN");
+        return spsh__cli_usage("train", "the run's directory is missing: -o RUN");
     if (c->replay != NULL && (c->config != NULL || c->overrides[0] != NULL || c->resume != 0))
-        return spsh__cli_usage("train", "--replay uses the recorded run's configuration");
+        return spsh__cli_usage("train",
+                               "--replay uses the recorded run's configuration; omit CONFIG");
     if (c->config == NULL && c->resume == 0 && c->replay == NULL)
-        return spsh__cli_usage(
-            "train", "a configuration is missing; with --resume auto the run's own is used");
+        return spsh__cli_usage("train",
+                               "a configuration is missing; only --resume auto takes it from the run");
     return SPSH_CLI_RUN;
 }
 

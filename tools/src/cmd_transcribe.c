@@ -389,10 +389,10 @@ static int transcribe_operand(transcribe_command *c, const char *operand)
         spsh_dedup_sources_add(list, operand, SPSH_SIDE_TEST, NULL, &err) == SPSH_OK)
         source = spsh_dedup_sources_get(list, 0);
     if (source != NULL && source->splits != NULL && is_folder(source->path)) {
-        exit_status = c->filter.split == NULL
-                          ? transcribe_splits(c, source)
-                          : spsh__cli_usage("transcribe",
-                                            "'%s' names splits, and --split does, too", operand);
+        exit_status =
+            c->filter.split == NULL
+                ? transcribe_splits(c, source)
+                : spsh__cli_usage("transcribe", "'%s' already names splits; omit --split", operand);
     } else if (transcribe_file(c, operand, &err) != SPSH_OK) {
         exit_status = report(operand, &err);
     }

@@ -77,9 +77,9 @@ static void test_prices(void)
     CHECK_STR(rows[3].text, "2");
     CHECK_STR(rows[4].text, "0.17 h, of processes 0.67 h, 11.32 % of all; 40 utterances");
     CHECK_STR(rows[5].text, "0.78 h, of processes 2.11 h");
-    CHECK_STR(rows[6].text, "26.50 for kept and lost work, as it ran");
-    CHECK_STR(rows[7].text, "36.00 if the machines were paid while the run was stopped");
-    CHECK_STR(rows[8].text, "94.00 for kept work, as if nothing had stopped it");
+    CHECK_STR(rows[6].text, "26.50 for the kept and the lost work");
+    CHECK_STR(rows[7].text, "36.00 if you also paid for the machines while the run was stopped");
+    CHECK_STR(rows[8].text, "94.00 for the kept work only, as if nothing had stopped the run");
     CHECK_U64(spsh__run_cost_rows(&c, NULL, rows), 6);
     spsh__run_history_free(h);
 }
@@ -114,7 +114,7 @@ static void test_earlier_version(void)
     CHECK_STR(rows[4].text, "unknown: an earlier version did not record the lost work");
     CHECK_STR(rows[5].text, "unknown");
     CHECK_STR(rows[6].text, "unknown");
-    CHECK_STR(rows[7].text, "72.00 for kept work, as if nothing had stopped it");
+    CHECK_STR(rows[7].text, "72.00 for the kept work only, as if nothing had stopped the run");
     spsh__run_history_free(h);
 }
 
@@ -148,8 +148,8 @@ static void test_page(void)
     const char *text = spsh__builder_text(&page);
     REQUIRE(text != NULL);
     CHECK(strstr(text, "<h2>Cost</h2>") != NULL);
-    CHECK(strstr(text, "26.50 for kept and lost work") != NULL);
-    CHECK(strstr(text, "94.00 for kept work") != NULL);
+    CHECK(strstr(text, "26.50 for the kept and the lost work") != NULL);
+    CHECK(strstr(text, "94.00 for the kept work only") != NULL);
     spsh__builder_clear(&page);
     spsh__run_page(&page, "run", h, NULL, NULL);
     CHECK(strstr(spsh__builder_text(&page), "price") == NULL);

@@ -93,7 +93,8 @@ static spsh_status read_until(stream *s, double end_wall, spsh__bench_disk *disk
             break;
         if (done.status != SPSH_OK) {
             rc = done.status;
-            spsh_error_set(err, rc, done.os_errno, done.offset_bytes, "reading a shard at %llu: %s",
+            spsh_error_set(err, rc, done.os_errno, done.offset_bytes,
+                           "cannot read a shard at byte %llu: %s",
                            (unsigned long long)done.offset_bytes, spsh_status_text(rc));
         }
         disk->bytes += done.got_bytes;
@@ -186,7 +187,8 @@ int spsh__bench_cache_drop(const spsh__datasets *datasets, double *ret_resident)
             spsh_shard_file_name(seal.unit, seal.number, name);
             snprintf(file, sizeof(file), "%s/shards/%s", path, name);
             if (!drop_file(file, &pages, &resident)) {
-                spsh__cli_error("%s: cannot be dropped from the page cache, or looked for there",
+                spsh__cli_error("%s: cannot drop the file from the page cache, or cannot count its "
+                                "cached pages",
                                 file);
                 return SPSH_EXIT_FAILED;
             }

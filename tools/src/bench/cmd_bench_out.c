@@ -132,7 +132,8 @@ static void print_verdict(const spsh__bench_result *r)
         break;
     }
     if (v.decode_share > doubtful_min)
-        printf("faster than its limit, because other programs used the CPU: repeat without them\n");
+        printf(
+            "faster than its limit, because other programs used the CPU; stop them and repeat\n");
 }
 
 /* ---- tables ---- */
@@ -222,7 +223,7 @@ static void add_device(spsh_table *table, const spsh__bench_result *r)
                        SPSH_SHOW_PERCENT(rate(copy_rate(&r->loaded), link_rate(device)), 1),
                        s->pinned ? "pinned" : "not pinned", SPSH_SHOW_BYTES(s->device_bytes)));
     spsh__table_row(table, "  audio", SPSH_SHOW("%.2f h/s", loader_speed(&r->loaded) / 3600),
-                    "hours per second: slower training does not wait for the loader");
+                    "hours per second; training that needs less never waits for the loader");
 }
 
 int spsh__bench_print(const spsh__bench_result *r)
@@ -232,7 +233,8 @@ int spsh__bench_print(const spsh__bench_result *r)
     printf("%s utterances, %s\n", SPSH_SHOW_COUNT(info->utterance_count),
            SPSH_SHOW_DURATION((double)info->microseconds / 1e6));
     if (r->sample.left_out != 0)
-        printf("raw and bare without %s utterances in long recordings or further shards\n",
+        printf("raw and bare rates omit %s utterances, which are in long recordings or in further "
+               "shards\n",
                SPSH_SHOW_COUNT(r->sample.left_out));
     if (r->dropped)
         printf("dropped from the page cache; at most %s of the shards stayed there\n",

@@ -15,10 +15,10 @@ static int check_drawn(const char *command, const char *what, float probability,
 {
     if (probability <= 0 || paths->count > 0)
         return SPSH_EXIT_DONE;
-    return spsh__cli_usage(command,
-                           "--augment: %s_probability is %g, but there are no datasets of %ss: "
-                           "--%s DATASET",
-                           what, (double)probability, what, what);
+    return spsh__cli_usage(
+        command,
+        "--augment: %s_probability is %g, but no datasets of %ss are given; give --%s DATASET",
+        what, (double)probability, what, what);
 }
 
 int spsh__hear_request_make(const char *command, const spsh__hear_words *words,
@@ -44,7 +44,7 @@ int spsh__hear_request_make(const char *command, const spsh__hear_words *words,
         r->loader.augment = &r->augment;
     }
     if (words->augment == NULL && words->noises.count + words->rooms.count > 0)
-        return spsh__cli_usage(command, "--noise and --room are for --augment TEXT");
+        return spsh__cli_usage(command, "--noise and --room need --augment TEXT");
     int rc = SPSH_EXIT_DONE;
     if (words->augment != NULL)
         rc = check_drawn(command, "noise", r->augment.noise_probability, &words->noises);

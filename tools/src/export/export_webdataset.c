@@ -116,7 +116,7 @@ static spsh_status prepare(webdataset_export *e, const spsh__export_utterance *u
                    u->row->codec != SPSH_CODEC_FEATURES;
     s->audio_bytes = u->record->payload_bytes;
     if (!s->as_stored && (u->record->flags & SPSH_RECORD_UNDECODABLE) != 0)
-        return SPSH_FAIL(err, SPSH_E_AUDIO, "%.*s: a part of a recording that cannot be decoded",
+        return SPSH_FAIL(err, SPSH_E_AUDIO, "%.*s: is part of a recording that cannot be decoded",
                          (int)u->metadata.id.size_bytes, (const char *)u->metadata.id.data);
     spsh__builder_clear(&e->name);
     spsh__export_path(&e->name, u->metadata.id, false, u->position);

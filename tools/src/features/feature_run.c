@@ -136,11 +136,12 @@ static spsh_status check_output(const run *r, spsh_error *err)
                    strcmp(entry->d_name, "shards") != 0 && strstr(entry->d_name, ".spsh") == NULL);
     if (open != NULL)
         (void)closedir(open);
-    return foreign ? SPSH_FAIL(err, SPSH_E_EXISTS,
-                               "%s is not empty and holds no features; choose another "
-                               "output",
-                               output)
-                   : SPSH_OK;
+    return foreign
+               ? SPSH_FAIL(
+                     err, SPSH_E_EXISTS,
+                     "%s: the directory is not empty and holds no features; choose another output",
+                     output)
+               : SPSH_OK;
 }
 
 /* Check whether the output is already this dataset. Another dataset is an error. */
@@ -161,8 +162,8 @@ static spsh_status check_published(run *r, bool *ret_there, spsh_error *err)
     spsh_dataset_close(dataset);
     if (memcmp(r->work.facts.info.dataset_id, r->dataset_id, 16) != 0)
         return SPSH_FAIL(err, SPSH_E_EXISTS,
-                         "%s holds another dataset, of other input or options; choose "
-                         "another output, or remove it",
+                         "%s: already holds a dataset that was made from other input or with other "
+                         "options; choose another output, or remove this one",
                          output);
     *ret_there = true;
     return SPSH_OK;
@@ -187,8 +188,8 @@ static spsh_status inspect_shard(run *r, uint64_t unit, spsh_shard_seal *ret_sea
         shard_file_id(r, unit, file_id);
         if (memcmp(file_id, ret_seal->file_id, sizeof(file_id)) != 0)
             rc = SPSH_FAIL(err, SPSH_E_EXISTS,
-                           "%s: begun with another dataset or other options; choose "
-                           "another output, or remove it",
+                           "%s: holds shards that were made from another dataset or with other "
+                           "options; choose another output, or remove this one",
                            r->work.options->output);
     }
     spsh_shard_close(shard);
@@ -402,7 +403,9 @@ static spsh_status prepare(run *r, const spsh__feature_run_options *options, sps
     if (rc == SPSH_OK)
         rc = make_identity(r, err);
     if (rc == SPSH_OK && r->work.shard_count > UNITS_MAX)
-        rc = SPSH_FAIL(err, SPSH_E_LIMIT, "%s: more than a million shards", options->source);
+        rc = SPSH_FAIL(err, SPSH_E_LIMIT,
+                       "%s: has more than a million shards, the limit of a dataset",
+                       options->source);
     if (rc == SPSH_OK && options->output != NULL &&
         spsh__builder_path(&r->shard_directory, options->output, "shards") == NULL)
         rc = SPSH_NO_MEMORY(err);

@@ -49,7 +49,7 @@ static spsh_status check_is_audio(const spsh__feature_work *w, spsh_error *err)
     const spsh_status rc = spsh_features_dataset(w->source, &described, &why);
     if (rc == SPSH_OK)
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
-                         "%s holds features already; features are made of audio",
+                         "%s: already holds features; features are computed from audio",
                          w->options->source);
     return rc == SPSH_E_NOT_FOUND ? SPSH_OK : spsh__fail_again(rc, &why, err);
 }
@@ -62,9 +62,9 @@ spsh_status spsh__feature_work_open(spsh__feature_work *work,
     *work = (spsh__feature_work){.options = options, .features = options->features};
     work->io = options->io != NULL ? options->io : spsh_io_default();
     if (options->part >= options->part_count)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "part %llu of %llu: counted from 0",
-                         (unsigned long long)options->part,
-                         (unsigned long long)options->part_count);
+        return SPSH_FAIL(
+            err, SPSH_E_INVALID_ARG, "part %llu of %llu does not exist; parts count from 0",
+            (unsigned long long)options->part, (unsigned long long)options->part_count);
     opt.io = work->io;
     opt.shards_open_max = SHARDS_OPEN_MAX;
     opt.flags = ignore_overlays ? SPSH_DATASET_IGNORE_OVERLAYS : 0;
@@ -101,8 +101,10 @@ spsh_status spsh__feature_work_open_featgen(spsh__feature_work *work, spsh_error
                                   &work->statistics, err);
         if (rc == SPSH_OK &&
             spsh_statistics_dim(work->statistics) != spsh_featgen_dim(work->featgen))
-            rc = SPSH_FAIL(err, SPSH_E_MISMATCH, "%s: statistics of %u values per frame",
-                           work->options->source, spsh_statistics_dim(work->statistics));
+            rc = SPSH_FAIL(err, SPSH_E_MISMATCH,
+                           "%s: the statistics have %u values per frame, but the features have %u",
+                           work->options->source, spsh_statistics_dim(work->statistics),
+                           spsh_featgen_dim(work->featgen));
     }
     return rc;
 }

@@ -102,18 +102,18 @@ static void print_failure(const spsh_audit_split *s, const spsh_audit_leak *leak
 {
     static const char *const shared[SPSH_LEAK_COUNT] = {
         [SPSH_LEAK_RECORDING] = "recording",
-        [SPSH_LEAK_SEGMENT] = "stretch of a second and more",
+        [SPSH_LEAK_SEGMENT] = "segment of a second or more",
         [SPSH_LEAK_PERFORMANCE] = "performance",
         [SPSH_LEAK_SENTENCE] = "sentence",
-        [SPSH_LEAK_SENTENCE_NEAR] = "sentence, nearly,",
+        [SPSH_LEAK_SENTENCE_NEAR] = "similar sentence",
         [SPSH_LEAK_DOCUMENT] = "document",
         [SPSH_LEAK_SOURCE] = "source",
         [SPSH_LEAK_SPEAKER] = "speaker",
     };
     const double percent = 100 * (double)leak->utterance_count / (double)s->utterance_count;
     const double limit_percent = 100 * leak->limit;
-    spsh__cli_error("leak: %s: %s of %s utterances (%.2f %%) share a %s with train; the "
-                    "limit of %g %% is passed by %.2f %%",
+    spsh__cli_error("leak: %s: %s of %s utterances (%.2f %%) share a %s with train; this exceeds "
+                    "the limit of %g %% by %.2f %%",
                     s->name, SPSH_SHOW_COUNT(leak->utterance_count),
                     SPSH_SHOW_COUNT(s->utterance_count), percent, shared[kind], limit_percent,
                     percent - limit_percent);
@@ -146,7 +146,7 @@ int spsh__audit_print_estimate(const spsh_dedup_sources *sources, const spsh_aud
     if (spsh_audit_estimate(sources, options, &cost, &err) != SPSH_OK)
         return spsh__source_fail(NULL, sources, &err);
     const spsh__disk_room room = {options->work_path, cost.temporary_bytes, options->memory_bytes,
-                                  "200 bytes a match"};
+                                  "200 bytes per match"};
     if (!json) {
         spsh__estimate_print_line("train", "%s", SPSH_SHOW_DURATION(cost.train_seconds));
         spsh__estimate_print_line("test", "%s", SPSH_SHOW_DURATION(cost.test_seconds));

@@ -60,7 +60,7 @@ static void print_pairs(const spsh_dedupe_result *d)
         }
     }
     if (any) {
-        printf("\nwhat was found, and by what\n");
+        printf("\npairs found, by class and evidence\n");
         (void)spsh__table_print(table, stdout, "  ", 0);
     }
     spsh__table_free(table);
@@ -97,10 +97,10 @@ static void print_decisions(const spsh_dedupe_result *d)
         const char *text;
     } others[] = {
         {SPSH_DECISION_TAG, "partial copies, or copies of a kind that is never dropped"},
-        {SPSH_DECISION_PROTECTED, "copies in splits that nothing is dropped from"},
-        {SPSH_DECISION_UNPROVEN, "linked, but not proven against the kept one"},
+        {SPSH_DECISION_PROTECTED, "copies in splits that --drop-from protects"},
+        {SPSH_DECISION_UNPROVEN, "linked to the kept utterance only through other copies"},
     };
-    printf("\nwhat the plan drops, of %s cluster%s\n", SPSH_SHOW_COUNT(facts->cluster_count),
+    printf("\nthe plan drops copies of %s cluster%s\n", SPSH_SHOW_COUNT(facts->cluster_count),
            facts->cluster_count == 1 ? "" : "s");
     print_sum("exact", &exact, facts->seconds);
     print_sum("acoustic", &sound, facts->seconds);
@@ -108,7 +108,7 @@ static void print_decisions(const spsh_dedupe_result *d)
     for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
         const uint64_t members = spsh_dedupe_result_decisions(d, others[i].decision);
         if (members > 0)
-            printf("  %s: %s stay\n", others[i].text, SPSH_SHOW_COUNT(members));
+            printf("  %s: %s kept\n", others[i].text, SPSH_SHOW_COUNT(members));
     }
 }
 
@@ -133,8 +133,7 @@ static void print_largest(const spsh_dedupe_result *d)
     for (uint64_t i = 0; i < count; i++)
         order[i] = spsh_dedupe_result_cluster(d, i);
     qsort((void *)order, (size_t)count, sizeof(spsh_copy_cluster *), compare_clusters);
-    printf("\n"
-           "largest clusters: the kept utterance, and why\n");
+    printf("\nlargest clusters: the kept utterance and the reason\n");
     for (uint64_t i = 0; i < count && i < CLUSTERS_SHOWN; i++) {
         const spsh_copy_member *kept = spsh_dedupe_result_member(d, order[i]->first_member);
         printf("  %s members, %s saved: ", SPSH_SHOW_COUNT(order[i]->member_count),
@@ -170,8 +169,7 @@ static void print_boilerplate(const spsh_dedupe_result *d)
     const size_t count = spsh_dedupe_result_facts(d)->boilerplate_count;
     if (count == 0)
         return;
-    printf("\n"
-           "segments that many share (jingles, disclaimers); not a reason to drop\n");
+    printf("\nsegments that many utterances share (jingles, disclaimers); not a reason to drop\n");
     for (size_t i = 0; i < count && i < BOILERPLATE_SHOWN; i++) {
         const spsh_boilerplate *b = spsh_dedupe_result_boilerplate(d, i);
         printf("  %s utterances share %.1f s: ", SPSH_SHOW_COUNT(b->utterance_count), b->seconds);
@@ -187,10 +185,11 @@ void spsh__dedupe_print(const spsh_dedupe_options *options, const spsh_dedupe_re
            SPSH_SHOW_DURATION(facts->seconds), facts->dataset_count,
            facts->dataset_count == 1 ? "" : "s");
     if ((options->flags & SPSH_DEDUPE_EXACT_ONLY) == 0)
-        printf("%s keys; %s pairs to listen to, %s decoded\n", SPSH_SHOW_COUNT(facts->key_count),
-               SPSH_SHOW_COUNT(facts->candidate_count), SPSH_SHOW_COUNT(facts->decoded_count));
+        printf("%s keys; %s candidate pairs, of which the audio of %s was compared\n",
+               SPSH_SHOW_COUNT(facts->key_count), SPSH_SHOW_COUNT(facts->candidate_count),
+               SPSH_SHOW_COUNT(facts->decoded_count));
     if (facts->undecoded_count > 0)
-        printf("%s utterances cannot be decoded: only equal bytes are found\n",
+        printf("%s utterances cannot be decoded; only copies with equal bytes are found\n",
                SPSH_SHOW_COUNT(facts->undecoded_count));
     print_pairs(d);
     print_decisions(d);
@@ -198,12 +197,11 @@ void spsh__dedupe_print(const spsh_dedupe_options *options, const spsh_dedupe_re
     print_texts(d);
     print_boilerplate(d);
     if (options->plan_path == NULL)
-        printf("\nNothing is changed. For a plan: -o PLAN.jsonl\n");
+        printf("\nNothing was changed. To write a plan, add -o PLAN.jsonl\n");
     else if (facts->dropped_count == 0)
         printf("\nNothing to drop; the plan is %s\n", options->plan_path);
     else
-        printf("\n"
-               "Nothing is changed yet: `speechshard apply %s` skips the copies\n",
+        printf("\nNothing was changed yet: `speechshard apply %s` skips the copies\n",
                options->plan_path);
 }
 
@@ -284,7 +282,7 @@ static void print_estimate(const spsh_dedupe_options *options, const spsh_dedup_
                               SPSH_SHOW_BYTES(cost->key_count * KEY_BYTES));
     spsh__estimate_print_line("join", "about %s on %u threads", SPSH_SHOW_DURATION(join_s),
                               options->threads);
-    spsh__estimate_print_line("listening", "some ms of one core a pair of copies");
+    spsh__estimate_print_line("listening", "a few ms of one core per pair of copies");
 }
 
 int spsh__dedupe_print_estimate(const spsh_dedup_sources *sources,
@@ -298,7 +296,7 @@ int spsh__dedupe_print_estimate(const spsh_dedup_sources *sources,
                               ? 0
                               : (double)cost.key_count / JOIN_KEYS_PER_S / options->threads;
     const spsh__disk_room room = {options->work_path, cost.temporary_bytes, options->memory_bytes,
-                                  "about 1 kB a copy"};
+                                  "about 1 kB per copy"};
     if (!json) {
         print_estimate(options, &cost, join_s);
         spsh__estimate_print_room(&room);

@@ -85,7 +85,8 @@ static void print_library(const spsh_cuda_library *library)
     if (library->version[0] != '\0')
         printf("library    %s %s, for %s\n", library->name, library->version, library->used_for);
     else
-        printf("no library %s, for %s: %s\n", library->name, library->used_for, library->reason);
+        printf("library    %s is missing (for %s): %s\n", library->name, library->used_for,
+               library->reason);
 }
 
 static void put_library(spsh_json *json, const spsh_cuda_library *library)

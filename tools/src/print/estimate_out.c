@@ -18,7 +18,7 @@ void spsh__estimate_print_line(const char *label, const char *format, ...)
 void spsh__estimate_print_prints(const spsh_dedup_cost *estimate)
 {
     spsh__estimate_print_line("fingerprints",
-                              "%s still to be made: about %s of one core, %s on disk",
+                              "missing for %s of audio: about %s of one core, %s on disk",
                               SPSH_SHOW_DURATION(estimate->fingerprint_seconds),
                               SPSH_SHOW_DURATION(estimate->fingerprint_core_seconds),
                               SPSH_SHOW_BYTES(estimate->fingerprint_bytes));

@@ -10,7 +10,7 @@ typedef struct spsh__disk_room {
     const char *work_path;
     uint64_t temporary_bytes;
     uint64_t memory_bytes;
-    const char *per_match; /* additional memory: "200 bytes a match" */
+    const char *per_match; /* additional memory: "200 bytes per match" */
 } spsh__disk_room;
 
 /* Print a line for people: label in 20 columns, then the value. */

@@ -46,9 +46,9 @@ static void rows_of_rejects(spsh_table *table, const spsh_pack_report *report)
         if (strcmp(reject->reason, "decoder_limit") == 0 ||
             strcmp(reject->reason, "no_end_flag") == 0)
             continue; /* these recordings were kept */
-        row_count(table, SPSH_SHOW("rejected: %s", reject->reason), reject->lines,
-                  SPSH_SHOW("cost %s row%s", SPSH_SHOW_COUNT(reject->rows),
-                            reject->rows == 1 ? "" : "s"));
+        row_count(
+            table, SPSH_SHOW("rejected: %s", reject->reason), reject->lines,
+            SPSH_SHOW("%s row%s", SPSH_SHOW_COUNT(reject->rows), reject->rows == 1 ? "" : "s"));
     }
 }
 
@@ -66,12 +66,13 @@ static void print_counts(FILE *stream, const spsh_pack_report *report, bool is_p
     row_count(table, "without text", f->without_text, "");
     row_count(table, "resampled", f->resampled, "recordings");
     row_count(table, "kept unchanged", f->kept_as_is, "recordings that the codec does not fit");
-    row_count(table, "headers trusted", f->headers_trusted, "recordings; not decoded");
-    row_count(table, "unverified", f->unverified, "recordings state no length to compare with");
+    row_count(table, "headers trusted", f->headers_trusted,
+              "recordings, whose audio was not decoded");
+    row_count(table, "unverified", f->unverified, "recordings, which state no length to check");
     row_count(table, "decoder limit", f->undecodable,
-              "recordings are intact, but undecodable: kept, not served");
+              "recordings, intact but undecodable: stored, not served");
     row_count(table, "segments clamped", f->segments_clamped,
-              "ended up to 10 ms past their recording");
+              "segments, which ended up to 10 ms past their recording");
     rows_of_rejects(table, report);
     (void)spsh__table_print(table, stream, "  ", 0);
     spsh__table_free(table);

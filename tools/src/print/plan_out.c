@@ -147,7 +147,7 @@ static bool add_domain(spsh_table *table, const spsh__plan_summary *s, uint32_t 
 static void print_estimated(const spsh__plan_summary *s)
 {
     if (s->estimated)
-        printf("estimated from the first %s of %s windows; --whole goes through all\n",
+        printf("estimated from the first %s of %s windows; --whole plans all of them\n",
                SPSH_SHOW_COUNT(s->report.window_count), SPSH_SHOW_COUNT(s->report.windows_total));
 }
 

@@ -108,14 +108,14 @@ static void print_unknown(const spsh_train_estimate *e)
 static void print_texts(const spsh_train_estimate *e)
 {
     spsh__estimate_print_line(
-        "transcripts", "%s of them read: %s characters, and no symbol for %s of them (%s)",
+        "transcripts", "%s read: %s characters, of which %s (%s) have no symbol in the vocabulary",
         SPSH_SHOW_COUNT(e->texts_read), SPSH_SHOW_COUNT(e->characters),
         SPSH_SHOW_COUNT(e->unknown_characters),
         SPSH_SHOW_PERCENT((double)e->unknown_characters, (double)e->characters));
     if (e->unknown_count > 0)
         print_unknown(e);
     if (e->without_symbols > 0)
-        spsh__estimate_print_line("", "%s of them have no symbol at all",
+        spsh__estimate_print_line("", "%s contain no symbol of the vocabulary",
                                   SPSH_SHOW_COUNT(e->without_symbols));
 }
 
@@ -131,9 +131,9 @@ static uint64_t list_memory(const spsh_train_estimate *e, memory_part ret_parts[
 {
     const memory_part parts[MEMORY_PARTS] = {
         {"weights", "weights", e->weight_bytes},
-        {"weights_copy", "copy of the weights for products", e->copy_bytes},
+        {"weights_copy", "copy of the weights for matrix products", e->copy_bytes},
         {"gradients", "gradients", e->gradient_bytes},
-        {"moments", "moments of the optimiser", e->moment_bytes},
+        {"moments", "moments of the optimizer", e->moment_bytes},
         {"activations", "activations of the largest batch", e->activation_bytes},
         {"gradient_sums", "sums of gradients", e->sum_bytes},
         {"loader", "the loader", e->loader_bytes},
@@ -152,13 +152,13 @@ static void print_room(const spsh_train_estimate *e)
 {
     memory_part parts[MEMORY_PARTS];
     const uint64_t bytes = list_memory(e, parts);
-    spsh__estimate_print_line("memory", "%s a process", SPSH_SHOW_BYTES(bytes));
+    spsh__estimate_print_line("memory", "%s per process", SPSH_SHOW_BYTES(bytes));
     for (size_t i = 0; i < MEMORY_PARTS; i++) {
         if (parts[i].bytes > 0)
             spsh__estimate_print_line("", "%s %s", SPSH_SHOW_BYTES(parts[i].bytes), parts[i].what);
     }
     if (e->device_bytes > 0)
-        spsh__estimate_print_line("", "%s of it are the device's, which has %s free",
+        spsh__estimate_print_line("", "%s of it on the device, which has %s free",
                                   SPSH_SHOW_BYTES(e->device_bytes),
                                   SPSH_SHOW_BYTES(e->device_free_bytes));
     if (e->checkpoint_count > 0)

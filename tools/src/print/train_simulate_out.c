@@ -42,7 +42,8 @@ static void add_row(spsh_table *table, const spsh_train_simulated *r)
 static int print(const spsh_train_simulation *s)
 {
     spsh_table *table = spsh__table_new("lrrrrrrrrrr");
-    printf("%s weights; a batch takes a learner %.4g s\n", SPSH_SHOW_COUNT(s->weights), s->step_s);
+    printf("%s weights; a learner needs %.4g s per batch\n", SPSH_SHOW_COUNT(s->weights),
+           s->step_s);
     spsh__table_row(table, "strategy", "learners", "of ideal", "steps/s", "of each", "sent a step",
                     "exposed", "staleness", "all batches", "to target", "in");
     for (uint32_t i = 0; i < s->run_count; i++)

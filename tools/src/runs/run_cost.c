@@ -106,13 +106,13 @@ static void put_process_hours(row_list *l, const char *what, double seconds, dou
 static void put_losses(row_list *l, const spsh__run_cost *c)
 {
     if (!isfinite(c->lost_process_s + c->stopped_s + c->lost_samples)) {
-        put(l, "lost with them", "unknown: an earlier version did not record the lost work");
+        put(l, "lost work", "unknown: an earlier version did not record the lost work");
         return;
     }
-    put(l, "lost with them", "%s, of processes %s, %s of all; %.0f utterances",
-        SHOW_HOURS(c->lost_s), SHOW_HOURS(c->lost_process_s),
+    put(l, "lost work", "%s, of processes %s, %s of all; %.0f utterances", SHOW_HOURS(c->lost_s),
+        SHOW_HOURS(c->lost_process_s),
         SHOW_SHARE(c->lost_process_s, c->kept_process_s + c->lost_process_s), c->lost_samples);
-    put_process_hours(l, "stopped between", c->stopped_s, c->stopped_process_s);
+    put_process_hours(l, "stopped", c->stopped_s, c->stopped_process_s);
 }
 
 static void put_price(row_list *l, const char *what, double price, const char *of)
@@ -128,15 +128,15 @@ static void put_prices(row_list *l, const spsh__run_cost *c, const spsh__run_rat
     const double ran_s = c->kept_process_s + c->lost_process_s;
     if (isfinite(r->preemptible)) {
         put_price(l, "price, preemptible", spsh__run_price(ran_s, r->preemptible, r),
-                  "for kept and lost work, as it ran");
+                  "for the kept and the lost work");
         if (c->restarts > 0)
             put_price(l, "at most",
                       spsh__run_price(ran_s + c->stopped_process_s, r->preemptible, r),
-                      "if the machines were paid while the run was stopped");
+                      "if you also paid for the machines while the run was stopped");
     }
     if (isfinite(r->on_demand))
         put_price(l, "price, on demand", spsh__run_price(c->kept_process_s, r->on_demand, r),
-                  "for kept work, as if nothing had stopped it");
+                  "for the kept work only, as if nothing had stopped the run");
 }
 
 size_t spsh__run_cost_rows(const spsh__run_cost *c, const spsh__run_rates *rates,
@@ -146,8 +146,8 @@ size_t spsh__run_cost_rows(const spsh__run_cost *c, const spsh__run_rates *rates
     if (!isfinite(c->wall_s))
         return 0;
     put(&l, "wall clock", "%s", SHOW_HOURS(c->wall_s));
-    put_process_hours(&l, "kept", c->kept_s, c->kept_process_s);
-    put(&l, "of it", "steps %s, evaluations %s, checkpoints %s, other %s",
+    put_process_hours(&l, "kept work", c->kept_s, c->kept_process_s);
+    put(&l, "parts of it", "steps %s, evaluations %s, checkpoints %s, other %s",
         SHOW_SHARE(c->step_s, c->kept_s), SHOW_SHARE(c->evaluation_s, c->kept_s),
         SHOW_SHARE(c->save_s, c->kept_s), SHOW_SHARE(c->other_s, c->kept_s));
     put(&l, "restarts", "%" PRIu64, c->restarts);

@@ -87,7 +87,7 @@ static void draw_tiles(spsh__builder *out, const spsh__run_history *h)
     spsh__page_tile(out, SPSH_SHOW("%.0f s/s", sum_of(h, SPSH__RUN_AUDIO_S) / step_s),
                     "audio per second");
     spsh__page_tile(out, SPSH_SHOW("%.1f %%", 100 * sum_of(h, SPSH__RUN_WAIT_S) / step_s),
-                    "of the time waiting for data");
+                    "of the time spent waiting for data");
     spsh__builder_append_text(out, "</div>\n");
 }
 
@@ -158,15 +158,15 @@ static void draw_times(spsh__builder *out, const spsh__run_history *h, const sps
     const spsh__line shares[] = {
         {&h->steps, SPSH__RUN_WAIT_S, SPSH__RUN_STEP_S, 100, "waiting for data", 4, false},
         {&h->steps, SPSH__RUN_EXCHANGE_S, SPSH__RUN_STEP_S, 100, "waiting for processes", 5, false},
-        {&h->steps, SPSH__RUN_PADDING, SPSH__NO_COLUMN, 100, "padding, of frames", 6, false},
+        {&h->steps, SPSH__RUN_PADDING, SPSH__NO_COLUMN, 100, "padding, % of frames", 6, false},
     };
     const spsh__line speed = {&h->steps, SPSH__RUN_AUDIO_S, SPSH__RUN_STEP_S, 1, "", 2, false};
     spsh__curve curve = *like;
     curve.title = "Throughput";
-    curve.y_label = "seconds of audio a second";
+    curve.y_label = "seconds of audio per second";
     draw_lines(out, &curve, &speed, 1);
     curve.title = "Lost time";
-    curve.y_label = "% of the time, of frames";
+    curve.y_label = "% of the time or of the frames";
     draw_lines(out, &curve, shares, sizeof(shares) / sizeof(shares[0]));
 }
 
@@ -318,7 +318,7 @@ static void row_domain(spsh__builder *out, const void *history, size_t row)
 
 static void draw_domains(spsh__builder *out, const spsh__run_history *h)
 {
-    const spsh__page_table table = {h,          "domain|#learnt from|#loss of the last tenth|",
+    const spsh__page_table table = {h,          "domain|#trained on|#loss of the last tenth|",
                                     row_domain, h->domain_count,
                                     lines_file, false};
     if (h->domain_count < 2)

@@ -55,11 +55,11 @@ static void draw_tiles(spsh__copy_page *page, const totals *t)
         spsh_leak kind;
         const char *label;
     } tiles[] = {
-        {SPSH_LEAK_RECORDING,   "share a recording with train"            },
-        {SPSH_LEAK_SEGMENT,     "share a second or more of other audio"   },
-        {SPSH_LEAK_PERFORMANCE, "are a performance that train has as well"},
-        {SPSH_LEAK_SENTENCE,    "have a sentence of train"                },
-        {SPSH_LEAK_SPEAKER,     "have a speaker of train"                 },
+        {SPSH_LEAK_RECORDING,   "share a recording with train"         },
+        {SPSH_LEAK_SEGMENT,     "share a second or more of other audio"},
+        {SPSH_LEAK_PERFORMANCE, "are a performance that train also has"},
+        {SPSH_LEAK_SENTENCE,    "have a sentence of train"             },
+        {SPSH_LEAK_SPEAKER,     "have a speaker of train"              },
     };
     spsh__builder_append_text(page->out, "<div class=\"tiles\">\n");
     spsh__page_tile(page->out, SPSH_SHOW_COUNT(t->utterances), "test utterances, %s",
@@ -164,24 +164,22 @@ static void draw_kinds(spsh__copy_page *page, const spsh__audit_facts *f, const 
     }
     spsh__page_table_close(page->out);
     spsh__builder_append_text(
-        page->out,
-        "<p class=\"soft\">An utterance may be of several kinds. Intervals are Wilson's and speak "
-        "of "
-        "test sets like this one; the number found here is exact, but for what the search cannot "
-        "see.</p>\n");
+        page->out, "<p class=\"soft\">An utterance may have several kinds of leak. The intervals "
+                   "(Wilson) estimate other test sets like this one. The number for this test set "
+                   "is exact, except for leaks that the search cannot find.</p>\n");
     spsh__page_section_close(page->out);
 }
 
 static void draw_warnings(spsh__copy_page *page, const spsh__audit_facts *f, const totals *t)
 {
-    spsh__builder_append_text(page->out,
-                              "<section class=\"warnings\"><h2>Before this is quoted</h2><ul>\n");
+    spsh__builder_append_text(
+        page->out, "<section class=\"warnings\"><h2>Before you quote these figures</h2><ul>\n");
     if (t->leaked[SPSH_LEAK_RECORDING] + t->leaked[SPSH_LEAK_SENTENCE] > 0)
         spsh__builder_append_text(
             page->out,
-            "<li>Word error rates may not move although a leak is real (arXiv "
-            "2505.22251): quote the metric on all, clean and dirty utterances "
-            "(<code>clean-*.txt</code> and <code>dirty-*.txt</code> beside this page).</li>\n");
+            "<li>Word error rates may stay the same although a leak is real (arXiv 2505.22251): "
+            "quote the metric on all, clean and dirty utterances (<code>clean-*.txt</code> and "
+            "<code>dirty-*.txt</code> next to this page).</li>\n");
     spsh__builder_append_text(
         page->out,
         "<li>Speakers, documents and sources are compared by their names. A Common Voice "
@@ -189,8 +187,8 @@ static void draw_warnings(spsh__copy_page *page, const spsh__audit_facts *f, con
         "speakers.</li>\n");
     if (f->common.copies->undecoded_count > 0)
         spsh__html_format(page->out,
-                          "<li>%s utterances cannot be decoded: their audio was compared by its "
-                          "bytes alone.</li>\n",
+                          "<li>%s utterances cannot be decoded: only the bytes of their audio were "
+                          "compared.</li>\n",
                           SPSH_SHOW_COUNT(f->common.copies->undecoded_count));
     if (f->texts->test_empty_count > 0)
         spsh__html_format(
@@ -271,10 +269,10 @@ static void draw_matrices(spsh__copy_page *page, const spsh__audit_facts *f, con
 {
     size_t clean = 0;
     spsh__page_section_open(page->out, "Which split leaks into which");
-    spsh__builder_append_text(
-        page->out, "<p class=\"soft\">Number, share and length of the test split's utterances that "
-                   "the train split touches. Shades: above 0, 0.1, 1, 5 and 25 %.</p>\n"
-                   "<div class=\"matrices\">\n");
+    spsh__builder_append_text(page->out,
+                              "<p class=\"soft\">Number, share, and length of the test split's "
+                              "utterances that share something with the train split. Shades: above "
+                              "0, 0.1, 1, 5, and 25 %.</p>\n<div class=\"matrices\">\n");
     for (unsigned k = 0; k < SPSH_LEAK_COUNT; k++) {
         if (t->leaked[k] > 0)
             draw_matrix(page, f, k);
@@ -350,10 +348,10 @@ static spsh_status draw_examples(spsh__copy_page *page, const spsh__audit_facts 
     spsh__page_section_open(page->out, "Examples");
     spsh__builder_append_text(
         page->out,
-        "<p class=\"soft\">Above a, below b, aligned; the stretch in common is shaded. "
-        "<b>bits</b>: wrong bits of the fingerprints where both speak, up to chance; "
-        "<b>wave</b>: correlation of blocks of 200 ms, up to 1; green agrees. All are in "
-        "<code>pairs.jsonl</code>.</p>\n");
+        "<p class=\"soft\">Each picture shows a above b, aligned, with the common segment shaded. "
+        "<b>bits</b>: wrong bits of the fingerprints while both contain speech, from 0 to the "
+        "level of chance. <b>wave</b>: correlation of blocks of 200 ms, from 0 to 1; green blocks "
+        "agree. All pairs are in <code>pairs.jsonl</code>.</p>\n");
     for (unsigned k = 0; rc == SPSH_OK && k < SPSH_LEAK_COUNT; k++) {
         if (e.counts[k] == 0)
             continue;
@@ -404,12 +402,12 @@ static void draw_texts(spsh__copy_page *page, const spsh__audit_facts *f)
     spsh__page_table_close(page->out);
     spsh__html_format(
         page->out,
-        "<p class=\"soft\">Transcripts are compared by the profile "
-        "<code>%s</code>. Nearly the same: 5-grams of characters, then an edit "
-        "distance of at most 15&#160;%% of the longer; or half of the word 13-grams "
-        "(8-grams below 20 words) of a test transcript occur in one of train. The "
-        "same sentence read by others is not a copy; it is a leak for anybody who trains a "
-        "language model, too.</p>\n",
+        "<p class=\"soft\">Transcripts are normalized by the profile <code>%s</code> before they "
+        "are compared. Two transcripts are nearly the same if they share 5-grams of characters and "
+        "their edit distance is at most 15&#160;%% of the longer, or if half of the word 13-grams "
+        "(8-grams below 20 words) of the test transcript occur in one train transcript. The same "
+        "sentence read by another speaker is not a copy, but it is a leak if you also train a "
+        "language model.</p>\n",
         spsh__text_profile_name(f->profile));
     spsh__page_section_close(page->out);
 }

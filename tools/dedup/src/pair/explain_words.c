@@ -60,8 +60,8 @@ static wave_rule wave_rule_for(const spsh__match *m)
 static void check_wave(spsh__explain_facts *f, const spsh__match *m)
 {
     const wave_rule rule = wave_rule_for(m);
-    add(f, rule.is_eased ? "correlation (eased: few wrong bits)" : "correlation", "",
-        fmax(fabs(m->ncc), fabs(m->ncc_white)), rule.ncc, false);
+    add(f, rule.is_eased ? "correlation (lower limit because of few wrong bits)" : "correlation",
+        "", fmax(fabs(m->ncc), fabs(m->ncc_white)), rule.ncc, false);
     add(f, "whitened correlation", "", fabs(m->ncc_white), rule.white, false);
 }
 
@@ -76,28 +76,29 @@ static bool is_of_waveform(spsh_copy_class kind)
 static void check_steps(spsh__explain_facts *f, const spsh__match *m)
 {
     if (m->kind == SPSH_COPY_TIME_SCALED || m->tier == SPSH_TIER_SCALED) {
-        add(f, "difference of speed", "ppm", fabs(1 / m->scale - 1) * 1e6, limits->slope_min_ppm,
+        add(f, "difference in speed", "ppm", fabs(1 / m->scale - 1) * 1e6, limits->slope_min_ppm,
             false);
         return;
     }
     if (m->kind == SPSH_COPY_SAME_PERFORMANCE || m->kind == SPSH_COPY_REREAD) {
-        add(f, "blocks in step", "%", 100 * m->block_share, 100 * limits->share_performance, false);
-        add(f, "envelope, as of one performance", "", m->envelope, limits->envelope_performance,
+        add(f, "blocks with a common lag", "%", 100 * m->block_share,
+            100 * limits->share_performance, false);
+        add(f, "envelope (limit of one performance)", "", m->envelope, limits->envelope_performance,
             false);
     }
     if (m->kind == SPSH_COPY_PROBABLE_COPY || m->kind == SPSH_COPY_REREAD) {
         const bool is_long = m->active_s >= limits->long_s && m->ber > limits->ber_probable;
-        add(f, "bit error rate, as of a codec's copy", "", m->ber,
+        add(f, "bit error rate (limit of a codec's copy)", "", m->ber,
             is_long ? limits->ber_long : limits->ber_probable, true);
-        add(f, "envelope, as of a codec's copy", "", m->envelope,
+        add(f, "envelope (limit of a codec's copy)", "", m->envelope,
             is_long ? limits->envelope_long : limits->envelope_probable, false);
     }
 }
 
 static void check_all(spsh__explain_facts *f, const spsh__match *m)
 {
-    add(f, "active speech in common", "s", m->active_s, limits->active_min_s, false);
-    add(f, "distinct words of bits", "/s", m->words_hz, limits->words_min_hz, false);
+    add(f, "common active speech", "s", m->active_s, limits->active_min_s, false);
+    add(f, "distinct bit patterns", "/s", m->words_hz, limits->words_min_hz, false);
     add(f, "bit error rate", "", m->ber, ber_limit(m->active_s), true);
     if (m->kind == SPSH_COPY_NONE && !f->checks[2].is_passed)
         return; /* the search stopped here, so nothing else was measured */
@@ -106,8 +107,10 @@ static void check_all(spsh__explain_facts *f, const spsh__match *m)
         return;
     check_wave(f, m);
     if (is_of_waveform(m->kind)) {
-        add(f, "of a's active speech", "%", 100 * m->coverage_a, 100 * limits->coverage_min, false);
-        add(f, "of b's active speech", "%", 100 * m->coverage_b, 100 * limits->coverage_min, false);
+        add(f, "share of a's active speech", "%", 100 * m->coverage_a, 100 * limits->coverage_min,
+            false);
+        add(f, "share of b's active speech", "%", 100 * m->coverage_b, 100 * limits->coverage_min,
+            false);
     }
     check_steps(f, m);
 }
@@ -116,21 +119,21 @@ static void check_all(spsh__explain_facts *f, const spsh__match *m)
 
 static void describe_same(spsh__explain_facts *f, const spsh__match *m)
 {
-    static const char *const heads[] = {"", "The same recording", "One lies inside the other",
-                                        "They share a stretch"};
+    static const char *const heads[] = {"", "The same recording", "One contains the other",
+                                        "They share a segment"};
     const spsh_explain_check *wave = &f->checks[4];
     const double share_a = 100 * m->coverage_a;
     const double share_b = 100 * m->coverage_b;
     for (size_t i = 2; i < f->shown.check_count; i++)
         f->checks[i].decides = i == 2 || i == 4 || i >= 6;
-    describe(
-        f,
-        "%s: the fingerprints agree (bit error rate %.3f, at most %.2f is allowed), and so do the "
-        "waveforms (correlation %.3f, at least %.2f is needed). What is common holds %.0f %% of "
-        "a's "
-        "active speech and %.0f %% of b's; %.0f %% make it all of a recording%s.",
-        heads[m->kind], m->ber, ber_limit(m->active_s), wave->found, wave->limit, share_a, share_b,
-        100 * limits->coverage_min, m->is_inverted ? ". The polarity is turned over" : "");
+    describe(f,
+             "%s: the fingerprints agree (bit error rate %.3f, at most %.2f is allowed), and so do "
+             "the waveforms (correlation %.3f, at least %.2f is needed). The common part holds "
+             "%.0f %% of a's active speech and %.0f %% of b's; with at least %.0f %%, it counts as "
+             "the whole recording%s.",
+             heads[m->kind], m->ber, ber_limit(m->active_s), wave->found, wave->limit, share_a,
+             share_b, 100 * limits->coverage_min,
+             m->is_inverted ? ". The polarity is inverted" : "");
 }
 
 static void describe_none(spsh__explain_facts *f, const spsh__match *m)
@@ -141,13 +144,14 @@ static void describe_none(spsh__explain_facts *f, const spsh__match *m)
             continue;
         check->decides = true;
         describe(f,
-                 "Not a copy: where the two agree best, %s is %.3g%s%s, but %s %.3g is required. "
-                 "Nothing further was checked.",
+                 "Not a copy: at the position where the two agree best, %s is %.3g%s%s, but %s "
+                 "%.3g is required. The later checks were skipped.",
                  check->what, check->found, check->unit[0] == '\0' ? "" : " ", check->unit,
                  check->is_at_most ? "at most" : "at least", check->limit);
         return;
     }
-    describe(f, "No copy: %.2f s of a's and b's active speech are too little in common.",
+    describe(f,
+             "Not a copy: the %.2f s of active speech that a and b have in common are too short.",
              m->active_s);
 }
 
@@ -156,14 +160,13 @@ static void describe_reread(spsh__explain_facts *f, const spsh__match *m)
     const spsh_explain_check *wave = &f->checks[4];
     f->checks[4].decides = !f->checks[4].is_passed;
     f->checks[5].decides = !f->checks[5].is_passed;
-    describe(
-        f,
-        "Not a copy: for %.2f s the fingerprints agree (bit error rate %.3f, at most %.2f is "
-        "allowed), as they do if a voice repeats the same words or sounds, but the waveforms "
-        "do not agree: correlation %.3f and whitened %.3f, where %.2f and %.2f are needed for so "
-        "much speech.",
-        m->active_s, m->ber, ber_limit(m->active_s), wave->found, f->checks[5].found, wave->limit,
-        f->checks[5].limit);
+    describe(f,
+             "Not a copy: for %.2f s the fingerprints agree (bit error rate %.3f, at most %.2f is "
+             "allowed), but the waveforms do not: the correlation is %.3f and the whitened "
+             "correlation %.3f, but this much speech needs %.2f and %.2f. One voice that repeats "
+             "the same words or sounds has this effect.",
+             m->active_s, m->ber, ber_limit(m->active_s), wave->found, f->checks[5].found,
+             wave->limit, f->checks[5].limit);
 }
 
 static void describe_class(spsh__explain_facts *f, const spsh__match *m)
@@ -174,27 +177,25 @@ static void describe_class(spsh__explain_facts *f, const spsh__match *m)
     case SPSH_COPY_SHARED_SEGMENT: describe_same(f, m); break;
     case SPSH_COPY_TIME_SCALED:
         f->checks[f->shown.check_count - 1].decides = true;
-        describe(
-            f,
-            "The same recording at another speed: with b's speed divided by %.5f the waveforms "
-            "correlate by %.3f (whitened %.3f). Never dropped: it may be meant as an augmentation.",
-            m->scale, fabs(m->ncc), fabs(m->ncc_white));
+        describe(f,
+                 "The same recording at another speed: with b's speed divided by %.5f, the "
+                 "correlation of the waveforms is %.3f (whitened %.3f). Never dropped, because it "
+                 "may be an intended augmentation.",
+                 m->scale, fabs(m->ncc), fabs(m->ncc_white));
         break;
     case SPSH_COPY_PROBABLE_COPY:
-        describe(
-            f,
-            "Probably a copy that went through a codec which does not keep the waveform: bit error "
-            "rate %.3f and envelope %.2f speak for one, correlation %.3f does not. Never dropped: "
-            "listen.",
-            m->ber, m->envelope, fabs(m->ncc));
+        describe(f,
+                 "Probably a copy through a codec that does not preserve the waveform: the bit "
+                 "error rate %.3f and the envelope %.2f indicate a copy, but the correlation %.3f "
+                 "does not. Never dropped; listen to decide.",
+                 m->ber, m->envelope, fabs(m->ncc));
         break;
     case SPSH_COPY_SAME_PERFORMANCE:
-        describe(
-            f,
-            "The same performance by another microphone or room: %.0f %% of the blocks are in step "
-            "within %.2f ms, envelope %.2f, but the waveforms differ (correlation %.3f). Never "
-            "dropped; between train and test it is a leak.",
-            100 * m->block_share, m->spread_ms, m->envelope, fabs(m->ncc));
+        describe(f,
+                 "The same performance through another microphone: %.0f %% of the blocks have a "
+                 "common lag within %.2f ms, and the envelope is %.2f, but the waveforms differ "
+                 "(correlation %.3f). Never dropped; between train and test it is a leak.",
+                 100 * m->block_share, m->spread_ms, m->envelope, fabs(m->ncc));
         break;
     case SPSH_COPY_REREAD: describe_reread(f, m); break;
     case SPSH_COPY_NONE:
@@ -210,13 +211,14 @@ static bool describe_exact(spsh__explain_facts *f)
     f->shown.may_drop = true;
     if (f->shown.is_one_record) {
         f->shown.tier = SPSH_TIER_BYTES;
-        describe(f, "The same recording: both have equal stored bytes, or are one stored record.");
+        describe(f, "The same recording: the stored bytes are equal, or both utterances use one "
+                    "stored record.");
     } else if (f->shown.has_equal_pcm || f->shown.has_equal_trimmed || f->shown.has_equal_mono) {
         f->shown.tier = SPSH_TIER_PCM;
         describe(f, "The same recording: every decoded sample is equal%s.",
                  f->shown.has_equal_pcm       ? ""
-                 : f->shown.has_equal_trimmed ? ", but for digital silence around them"
-                                              : ", but that one has the channel more than once");
+                 : f->shown.has_equal_trimmed ? ", except for digital silence around them"
+                                              : ", except that one repeats the channel");
     } else {
         return false;
     }
@@ -241,10 +243,9 @@ void spsh__explain_judge(spsh__explain_facts *f)
     else if (is_measured)
         describe_class(f, m);
     else if (!f->is_searched)
-        describe(
-            f, "Nothing was found: their keys agree nowhere, and they are too long to be compared "
-               "at every offset.");
+        describe(f, "Not a copy as far as known: no keys agree, and the two are too long to "
+                    "compare at every offset.");
     else
-        describe(f, "No copy: nowhere do the two have %.2g s of active speech in common.",
+        describe(f, "Not a copy: at no offset do the two have %.2g s of active speech in common.",
                  limits->active_min_s);
 }

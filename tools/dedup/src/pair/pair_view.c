@@ -217,7 +217,7 @@ static void draw_numbers(spsh__builder *out, const spsh__pair_window *w, const s
     char line[256];
     if (m->count == 0) {
         spsh__svg_label(out, LEFT, AXIS + 33, "start",
-                        "no stretch in common; both from their beginnings");
+                        "nothing in common; both are shown from the start");
         return;
     }
     (void)snprintf(line, sizeof(line),
@@ -243,7 +243,7 @@ static void draw_numbers(spsh__builder *out, const spsh__pair_window *w, const s
                                  fabs(w->gain_db), w->gain_db < 0 ? "quieter" : "louder");
     (void)snprintf(line + used, sizeof(line) - used, "%s%s",
                    m->is_inverted && is_copy ? "b is inverted; " : "",
-                   m->scale > 0 && fabs(m->scale - 1) > 1e-9 ? "b's speed undone" : "");
+                   m->scale > 0 && fabs(m->scale - 1) > 1e-9 ? "b's speed corrected" : "");
     const size_t length = strlen(line);
     if (length >= 2 && line[length - 2] == ';')
         line[length - 2] = '\0';
@@ -252,7 +252,7 @@ static void draw_numbers(spsh__builder *out, const spsh__pair_window *w, const s
 
 /* ---- the picture ---- */
 
-static const char title[] = "two waveforms, aligned; wrong bits and correlation beneath";
+static const char title[] = "two aligned waveforms, with wrong bits and correlation below";
 
 static spsh_status draw_window(spsh__builder *out, const spsh__pair_window *w,
                                const spsh__match *match, spsh_error *err)

@@ -229,13 +229,14 @@ spsh_status spsh__copy_figure(spsh__copy_page *page, const spsh__match *match, s
 const char *spsh__copy_class_meaning(spsh_copy_class kind)
 {
     static const char *const texts[SPSH_COPY_CLASS_COUNT] = {
-        "nothing in common that counts",
-        "the same recording: all that is spoken in both",
-        "one of them lies inside the other",
-        "a stretch of both: a jingle, or a recording that was cut elsewhere",
+        "nothing relevant in common",
+        "the same recording: all of its speech is in both",
+        "one contains the other",
+        "a shared segment: a jingle, or one recording that was cut in two ways",
         "the same recording at another speed",
-        "bits and pulses agree, the waveform does not: a codec that keeps no phases, or not a copy",
-        "the same performance by another microphone or room",
+        "bits and envelope agree, but the waveforms do not: a copy through a codec that discards "
+        "the phase, or not a copy",
+        "the same performance through another microphone",
         "the same words spoken again: not a copy",
     };
     return kind < SPSH_COPY_CLASS_COUNT ? texts[kind] : "";
@@ -334,13 +335,13 @@ static void draw_evidence(spsh__copy_page *page, spsh__svg_histogram *plot, cons
     spsh__svg_histogram_draw(page->out, plot);
     if (plot->gap_end > plot->gap_first)
         spsh__html_format(page->out,
-                          "<p class=\"soft\">Nothing has a %s from %.2f to %.2f: the gap between "
-                          "the two.</p>",
+                          "<p class=\"soft\">No pair has a %s from %.2f to %.2f, so this measure "
+                          "separates copies from other pairs.</p>",
                           what, plot->gap_first, plot->gap_end);
     else if (plot->gap_end < plot->gap_first)
         spsh__html_format(page->out,
-                          "<p class=\"soft\">From %.2f to %.2f both kinds occur: there the %s "
-                          "alone does not decide.</p>",
+                          "<p class=\"soft\">From %.2f to %.2f both kinds occur, so the %s does "
+                          "not decide there.</p>",
                           plot->gap_end, plot->gap_first, what);
     spsh__builder_append_text(page->out, "</div>");
 }
@@ -378,16 +379,15 @@ void spsh__copy_evidence(spsh__copy_page *page)
     ncc.x_label = "correlation of the waveforms, 300 to 3,400 Hz";
     if (sum_of(f->ber_same) + sum_of(f->ber_other) == 0)
         return;
-    spsh__page_section_open(page->out, "How clear it is: bits and waveforms of the pairs");
+    spsh__page_section_open(page->out, "How clearly copies differ from other pairs");
     spsh__builder_append_text(
-        page->out, "<div class=\"legend\"><span><i class=\"c0\"></i>called a copy</span><span>"
-                   "<i class=\"c7\"></i>listened to, and not called one</span></div>"
-                   "<div class=\"plots\">");
+        page->out, "<div class=\"legend\"><span><i class=\"c0\"></i>a copy</span><span><i "
+                   "class=\"c7\"></i>audio compared, not a copy</span></div><div class=\"plots\">");
     draw_evidence(page, &ber, f->ber_same, f->ber_other, "bit error rate");
     draw_evidence(page, &ncc, f->ncc_other, f->ncc_same, "correlation");
     spsh__builder_append_text(
-        page->out, "</div>\n<p class=\"soft\">A copy has to pass both, and the whitened "
-                   "correlation too; the limits for short stretches are higher (below).</p>\n");
+        page->out, "</div>\n<p class=\"soft\">A copy must pass both limits and that of the "
+                   "whitened correlation. Short segments have stricter limits; see below.</p>\n");
     spsh__page_section_close(page->out);
 }
 
@@ -396,7 +396,7 @@ void spsh__copy_evidence(spsh__copy_page *page)
 void spsh__copy_datasets(spsh__copy_page *page)
 {
     char id[33];
-    spsh__page_section_open(page->out, "What was looked at");
+    spsh__page_section_open(page->out, "Datasets");
     spsh__page_table_open(page->out, "dataset|id|#generation|#utterances");
     for (size_t i = 0; i < page->dataset_count; i++) {
         const spsh_dataset *dataset = spsh__print_set_dataset(page->facts->set, i);
@@ -434,43 +434,42 @@ static void draw_limits(spsh__copy_page *page)
     const spsh__align_limits *l = page->facts->limits;
     spsh__html_format(page->out, "<h3>Every limit (version %u)</h3>\n", (unsigned)l->version);
     spsh__page_table_open(page->out, "what|limit");
-    limit_row(page, "active speech in common",
-              "at least %.3g s; below, only exact copies are found", l->active_min_s);
+    limit_row(page, "common active speech", "at least %.3g s; if less, only exact copies are found",
+              l->active_min_s);
     limit_row(page, "bit error rate",
-              "at most %.3g below 1.5 s, %.3g below 2.5 s, %.3g above; a frame speaks for a copy "
+              "at most %.3g below 1.5 s, %.3g below 2.5 s, %.3g above; a frame counts for a copy "
               "below %.3g",
               l->ber_max[0], l->ber_max[1], l->ber_max[2], l->bit_worth);
-    limit_row(
-        page, "where a run ends",
-        "%.0f wrong bits beyond that; blocks that correlate by less than %.3g divide it where "
-        "bits say so, too",
-        l->gap_cost, l->ncc_gap);
-    limit_row(page, "is it speech", "at least %.3g distinct words a second, tonality at most %.3g",
+    limit_row(page, "end of a common segment",
+              "after %.0f excess wrong bits; blocks with a correlation below %.3g also divide the "
+              "segment if their bits disagree",
+              l->gap_cost, l->ncc_gap);
+    limit_row(page, "is speech",
+              "at least %.3g distinct bit patterns per second, tonality at most %.3g",
               l->words_min_hz, l->tonality_max);
-    limit_row(page, "correlation",
-              "at least %.3g, or %.3g where the bit error rate is at most %.3g; whitened at least "
-              "%.3g",
-              l->ncc_sure, l->ncc_with_bits, l->ber_sure, l->white_min);
+    limit_row(
+        page, "correlation",
+        "at least %.3g, or %.3g if the bit error rate is at most %.3g; whitened at least %.3g",
+        l->ncc_sure, l->ncc_with_bits, l->ber_sure, l->white_min);
     limit_row(page, "below one second",
               "below %.3g s: %.3g and whitened %.3g, or whitened %.3g with few wrong bits; below "
               "%.3g s: %.3g and %.3g",
               l->short_s, l->ncc_short, l->white_short, l->white_with_bits, l->tiny_s, l->ncc_tiny,
               l->white_tiny);
-    limit_row(page, "all of a recording", "at least %.0f %% of its active speech",
+    limit_row(page, "whole recording", "at least %.0f %% of its active speech",
               100 * l->coverage_min);
-    limit_row(
-        page, "drift",
-        "reported and compensated from %.0f ppm, tried up to %.0f ppm; a block of 200 ms agrees "
-        "from %.3g",
-        l->slope_min_ppm, l->speed_max_ppm, l->ncc_block);
+    limit_row(page, "drift",
+              "corrected and reported from %.0f ppm, tried up to %.0f ppm; a block of 200 ms "
+              "agrees if its correlation is at least %.3g",
+              l->slope_min_ppm, l->speed_max_ppm, l->ncc_block);
     limit_row(page, "probable copy",
               "from %.3g s: bit error rate at most %.3g and envelope at least %.3g; from %.3g s: "
               "%.3g and %.3g",
               l->probable_s, l->ber_probable, l->envelope_probable, l->long_s, l->ber_long,
               l->envelope_long);
     limit_row(page, "same performance",
-              "%.0f %% of the blocks and at least %u in step, lags within %.3g ms of a line, at "
-              "most %.0f ppm, envelope at least %.3g",
+              "%.0f %% of the blocks and at least %u blocks have lags within %.3g ms of a line, "
+              "drift at most %.0f ppm, envelope at least %.3g",
               100 * l->share_performance, (unsigned)l->blocks_performance, l->spread_max_ms,
               l->slope_max_ppm, l->envelope_performance);
     spsh__page_table_close(page->out);
@@ -486,9 +485,9 @@ static void draw_counts(spsh__copy_page *page)
         {"utterances",                                  spsh__print_set_count(page->facts->set)      },
         {"fingerprints",                                spsh__print_set_print_count(page->facts->set)},
         {"keys compared",                               c->join.key_count                            },
-        {"candidate pairs, similar somewhere",          c->join.candidate_count                      },
+        {"candidate pairs with similar parts",          c->join.candidate_count                      },
         {"candidates whose fingerprints were compared", c->judge.judged_count                        },
-        {"of them, listened to",                        c->judge.decoded_count                       },
+        {"candidates whose audio was compared",         c->judge.decoded_count                       },
         {"pairs of fingerprint frames compared",        c->judge.frame_pairs                         },
         {"matches by exact samples or bytes",           c->exact_count                               },
         {"utterances that cannot be decoded",           c->undecoded_count                           },
@@ -509,17 +508,17 @@ static void draw_bound(spsh__copy_page *page)
     const uint64_t heard = page->facts->copies->judge.decoded_count;
     spsh__html_format(
         page->out,
-        "<h3>False links</h3><p>The limits were tried on about %s pairs of recordings (other "
-        "sentences of one voice, the same words spoken again, prompts cut from one session, "
-        "noises), 790 million pairs of one-second windows: none of them was called a copy. "
-        "With 95&#160;%% confidence fewer than 1 in %s of such pairs would be",
+        "<h3>False links</h3><p>The limits were tested on about %s pairs of recordings, which are "
+        "790 million pairs of one-second windows: different sentences of one voice, the same words "
+        "spoken again, prompts cut from one session, and noises. None was classified as a copy. "
+        "With 95&#160;%% confidence, fewer than 1 in %s such pairs would be",
         SPSH_SHOW_COUNT(CALIBRATION_PAIRS), SPSH_SHOW_COUNT(one_in));
-    spsh__html_format(page->out, "; of the %s pairs listened to here, fewer than %s.",
+    spsh__html_format(page->out, "; of the %s pairs whose audio was compared here, fewer than %s.",
                       SPSH_SHOW_COUNT(heard), SPSH_SHOW_COUNT(heard / one_in + 1));
     spsh__builder_append_text(
-        page->out, " Candidates are more similar than pairs drawn at random, and the trial "
-                   "had some 300 voices, so this is a direction, not a promise: look at the "
-                   "pictures of the weakest pairs. Exact tiers rest on digests of 128 bits.</p>\n");
+        page->out, " Candidates are more similar than random pairs, and the test had only some 300 "
+                   "voices, so these figures are estimates without a guarantee: look at the "
+                   "pictures of the weakest pairs. Exact tiers compare digests of 128 bits.</p>\n");
 }
 
 static void draw_blind_spots(spsh__copy_page *page)
@@ -528,8 +527,9 @@ static void draw_blind_spots(spsh__copy_page *page)
         const char *mode; /* search mode; NULL: every mode except exact */
         const char *text;
     } spots[] = {
-        {"exact", "everything but equal bytes and samples: copies that were encoded, resampled or "
-                  "filtered again were not searched for"                     },
+        {"exact",
+         "everything except equal bytes and samples: there was no search for copies that were "
+         "encoded, resampled, or filtered again"                                              },
         {"mild",  "strong codecs (GSM, Opus below 16 kbit/s), reverberation and noise: two such "
                  "copies share few keys, and --search deep finds more of them"},
         {"deep",  "strong codecs (GSM, Opus below 16 kbit/s), reverberation and noise: two such "
@@ -537,14 +537,16 @@ static void draw_blind_spots(spsh__copy_page *page)
         {"audit",
          "strong codecs, reverberation and noise on clips of a second or so: some are missed" },
         {NULL,    "less than half a second of active speech: only exact copies are found"     },
-        {NULL,    "another pitch, and another speed beyond a drift of 1.5 % (where the speed grid is "
-               "on: beyond the usual speeds)"                                   },
-        {NULL,    "parametric and neural codecs, and voices under music or other speech as loud as "
-               "they: reported as probable_copy at best, and never dropped"     },
-        {NULL,    "audio that does not decode here: unknown, not unique"                      },
+        {NULL,
+         "another pitch, and a speed that differs by more than 1.5 % (with --speed-grid: speeds "
+         "outside the grid)"                                                                  },
+        {NULL,
+         "parametric and neural codecs, and voices under equally loud music or speech: at best "
+         "reported as probable_copy, and never dropped"                                       },
+        {NULL,    "audio that cannot be decoded here: it may have copies"                     },
     };
     const bool is_exact = strcmp(page->facts->mode, "exact") == 0;
-    spsh__builder_append_text(page->out, "<h3>What this does not see</h3><ul>");
+    spsh__builder_append_text(page->out, "<h3>What this search does not find</h3><ul>");
     for (size_t i = 0; i < sizeof(spots) / sizeof(spots[0]); i++) {
         const char *mode = spots[i].mode;
         if (mode == NULL ? !is_exact : strcmp(mode, page->facts->mode) == 0)
@@ -555,7 +557,7 @@ static void draw_blind_spots(spsh__copy_page *page)
 
 void spsh__copy_method(spsh__copy_page *page)
 {
-    spsh__builder_append_text(page->out, "<section class=\"method\"><h2>How it was done</h2>\n");
+    spsh__builder_append_text(page->out, "<section class=\"method\"><h2>Method</h2>\n");
     spsh__html_format(page->out,
                       "<p class=\"soft\">speechshard %s, fingerprint version %u, limits version "
                       "%u, search: %s</p>\n",

@@ -137,14 +137,15 @@ static void draw_tiles(spsh__copy_page *page, const spsh__plan_facts *f, const s
     const double exact = seconds_below(s, SPSH_TIER_ACOUSTIC);
     const double all = seconds_below(s, SPSH_TIER_COUNT);
     spsh__builder_append_text(page->out, "<div class=\"tiles\">\n");
-    spsh__page_tile(page->out, SPSH_SHOW_DURATION(f->dropped_seconds), "would go, %s of %s",
+    spsh__page_tile(page->out, SPSH_SHOW_DURATION(f->dropped_seconds), "would be dropped, %s of %s",
                     SPSH_SHOW_PERCENT(f->dropped_seconds, f->total_seconds),
                     SPSH_SHOW_DURATION(f->total_seconds));
-    spsh__page_tile(page->out, SPSH_SHOW_COUNT(f->dropped_count), "utterances of %s would go",
+    spsh__page_tile(page->out, SPSH_SHOW_COUNT(f->dropped_count),
+                    "utterances of %s would be dropped",
                     SPSH_SHOW_COUNT(spsh__print_set_count(f->common.set)));
-    spsh__page_tile(page->out, SPSH_SHOW_BYTES(f->dropped_bytes), "no longer read");
+    spsh__page_tile(page->out, SPSH_SHOW_BYTES(f->dropped_bytes), "that loaders no longer read");
     spsh__page_tile(page->out, SPSH_SHOW_PERCENT(exact, all),
-                    "of it proven sample by sample, the rest by ear");
+                    "of it proven by equal bytes or samples, the rest by comparing audio");
     spsh__page_tile(page->out, SPSH_SHOW_COUNT(f->clusters->cluster_count), "clusters of copies");
     spsh__page_tile(page->out, SPSH_SHOW_COUNT(s->texts_differ),
                     "clusters whose transcripts differ");
@@ -155,19 +156,18 @@ static void draw_warnings(spsh__copy_page *page, const spsh__plan_facts *f, cons
 {
     bool is_open = false;
     spsh__page_warn_count(page->out, &is_open, f->common.copies->undecoded_count,
-                          "utterances cannot be decoded: nothing is known of them but their bytes");
+                          "utterances cannot be decoded: only their bytes were compared");
     spsh__page_warn_count(
         page->out, &is_open, s->texts_differ,
         "clusters hold copies with different transcripts: at least one of them is wrong");
     spsh__page_warn_count(
         page->out, &is_open, s->by_decision[SPSH_DECISION_UNPROVEN],
-        "utterances are linked to a copy by others, but not proven against the kept one: they "
-        "stay");
+        "utterances are linked to the kept one only through other copies: they stay");
     spsh__page_warn_count(page->out, &is_open, s->by_decision[SPSH_DECISION_PROTECTED],
-                          "copies are of splits that nothing is dropped from: they stay");
-    spsh__page_warn_count(
-        page->out, &is_open, f->clusters->boilerplate_count,
-        "stretches are shared by many utterances (jingles, disclaimers): they link nothing");
+                          "copies are in splits that --drop-from protects: they stay");
+    spsh__page_warn_count(page->out, &is_open, f->clusters->boilerplate_count,
+                          "segments are shared by many utterances (jingles, disclaimers): they "
+                          "make no utterances copies");
     spsh__page_warnings_close(page->out, is_open);
 }
 
@@ -178,7 +178,7 @@ static void draw_going(spsh__copy_page *page, const spsh__plan_facts *f, const s
     const double all = seconds_below(s, SPSH_TIER_COUNT);
     if (f->dropped_count == 0)
         return;
-    spsh__page_section_open(page->out, "What would go, and by which evidence");
+    spsh__page_section_open(page->out, "Dropped utterances, by evidence");
     spsh__page_table_open(page->out, "evidence|class|#utterances|#audio|#bytes|#share|");
     for (unsigned t = 0; t < SPSH_TIER_COUNT; t++) {
         for (unsigned k = 0; k < SPSH_COPY_CLASS_COUNT; k++) {
@@ -200,8 +200,8 @@ static void draw_going(spsh__copy_page *page, const spsh__plan_facts *f, const s
     spsh__page_table_close(page->out);
     spsh__builder_append_text(
         page->out, "<p class=\"soft\">Nothing has been changed. <code>speechshard apply</code> "
-                   "makes an overlay that skips these utterances, <code>revert</code> takes it "
-                   "back; what is stored stays as it is.</p>\n");
+                   "adds an overlay that skips these utterances, and <code>revert</code> removes "
+                   "it. The stored files do not change.</p>\n");
     spsh__page_section_close(page->out);
 }
 
@@ -215,7 +215,7 @@ static void draw_sizes(spsh__copy_page *page, const summary *s)
     if (most == 0)
         return;
     spsh__page_section_open(page->out, "Clusters by size");
-    spsh__page_table_open(page->out, "members|#clusters|#audio that would go|");
+    spsh__page_table_open(page->out, "members|#clusters|#dropped audio|");
     for (size_t i = 0; i < SIZES; i++) {
         if (s->by_size[i] == 0)
             continue;
@@ -263,7 +263,7 @@ static spsh_status draw_cluster(spsh__copy_page *page, const spsh__plan_facts *f
     const uint64_t shown =
         cluster->member_count < MEMBERS_SHOWN ? cluster->member_count : MEMBERS_SHOWN;
     spsh_status rc = SPSH_OK;
-    spsh__html_format(page->out, "<h3>%s members, %s (%s) would go</h3>\n",
+    spsh__html_format(page->out, "<h3>%s members, %s (%s) would be dropped</h3>\n",
                       SPSH_SHOW_COUNT(cluster->member_count),
                       SPSH_SHOW_DURATION(cluster->saved_seconds),
                       SPSH_SHOW_BYTES(cluster->saved_bytes));
@@ -284,7 +284,8 @@ static spsh_status draw_largest(spsh__copy_page *page, const spsh__plan_facts *f
     spsh_status rc = SPSH_OK;
     if (s->largest_count == 0)
         return SPSH_OK;
-    spsh__page_section_open(page->out, "The largest clusters, what is kept of them, and why");
+    spsh__page_section_open(page->out,
+                            "The largest clusters, and the reasons for the kept utterances");
     for (size_t i = 0; rc == SPSH_OK && i < s->largest_count; i++) {
         if (i == 5)
             spsh__html_format(page->out, "<details><summary>and %zu more</summary>\n",
@@ -411,7 +412,7 @@ static spsh_status draw_exact(spsh__copy_page *page, const spsh__plan_facts *f, 
     if (g->exact[tier][0] == UINT64_MAX)
         return SPSH_OK;
     spsh__html_format(page->out,
-                      "<details><summary><code>%s</code>: equal without listening</summary>\n",
+                      "<details><summary><code>%s</code>: equal bytes or samples</summary>\n",
                       spsh_copy_tier_text((spsh_copy_tier)tier));
     for (size_t i = 0; rc == SPSH_OK && i < EXACT_SHOWN && g->exact[tier][i] != UINT64_MAX; i++)
         rc = spsh__copy_figure(page, spsh__plan_match(f, g->exact[tier][i]), err);
@@ -429,13 +430,14 @@ static spsh_status draw_pairs(spsh__copy_page *page, const spsh__plan_facts *f, 
     memset(&g, 0xff, sizeof(g)); /* UINT64_MAX */
     for (uint64_t i = 0; i < count; i++)
         offer_pair(f, &g, i);
-    spsh__page_section_open(page->out, "Pairs to look at");
+    spsh__page_section_open(page->out, "Examples of pairs");
     spsh__builder_append_text(
-        page->out, "<p class=\"soft\">Above a, below b, aligned; the stretch in common is shaded. "
-                   "<b>bits</b>: wrong bits of the fingerprints where both speak, up to chance; "
-                   "<b>wave</b>: correlation of blocks of 200 ms, up to 1; green agrees. "
-                   "<code>speechshard explain DATASET ID ID --listen pair.wav</code> plays one in "
-                   "each ear.</p>\n");
+        page->out,
+        "<p class=\"soft\">Each picture shows a above b, aligned, with the common segment shaded. "
+        "<b>bits</b>: wrong bits of the fingerprints while both contain speech, from 0 to the "
+        "level of chance. <b>wave</b>: correlation of blocks of 200 ms, from 0 to 1; green blocks "
+        "agree. <code>speechshard explain DATASET ID ID --listen pair.wav</code> writes a to the "
+        "left channel and b to the right.</p>\n");
     for (unsigned k = 1; rc == SPSH_OK && k < SPSH_COPY_CLASS_COUNT; k++)
         rc = draw_class(page, f, &g, k, err);
     for (unsigned t = 0; rc == SPSH_OK && t < SPSH_TIER_ACOUSTIC; t++)
@@ -454,10 +456,10 @@ static spsh_status draw_boilerplate(spsh__copy_page *page, const spsh__plan_fact
     const size_t shown = count < BOILERPLATE_SHOWN ? count : BOILERPLATE_SHOWN;
     if (count == 0)
         return SPSH_OK;
-    spsh__page_section_open(page->out, "Stretches that many utterances share");
+    spsh__page_section_open(page->out, "Segments that many utterances share");
     spsh__html_format(page->out,
-                      "<p class=\"soft\">Jingles, station names, disclaimers: in %s utterances or "
-                      "more. They make no copies of what holds them.</p>\n",
+                      "<p class=\"soft\">Jingles, station names, and disclaimers in at least %s "
+                      "utterances. Utterances that share only these are not copies.</p>\n",
                       SPSH_SHOW_COUNT(f->policy->boilerplate_min));
     spsh__page_table_open(page->out, "#utterances|#from|#long|for example|its transcript");
     for (size_t i = 0; rc == SPSH_OK && i < shown; i++) {
@@ -488,14 +490,14 @@ static void draw_policy(spsh__copy_page *page, const spsh__policy *policy)
     static const char *const keeps[] = {
         "the best: lossless, then bandwidth, bit rate, length, a transcript, fewer clipped samples",
         "the first", "the longest"};
-    static const char *const parts[] = {"both stay, and the plan says so", "the part goes",
-                                        "the whole goes where parts cover it"};
+    static const char *const parts[] = {"both stay, and the plan reports them", "drop the part",
+                                        "drop the whole if parts contain all of its speech"};
     spsh__page_section_open(page->out, "Policy");
     spsh__page_table_open(page->out, "question|answer");
     spsh__html_format(page->out, "<tr><td>which copy is kept</td><td>%s</td></tr>\n",
                       keeps[policy->keep]);
     if (policy->prefer_count > 0) {
-        spsh__builder_append_text(page->out, "<tr><td>before that, those of</td><td>");
+        spsh__builder_append_text(page->out, "<tr><td>preferred over that</td><td>");
         for (size_t i = 0; i < policy->prefer_count; i++) {
             const spsh_dataset *d = spsh__print_set_dataset(page->facts->set, policy->prefer[i]);
             spsh__builder_append_text(page->out, i == 0 ? "" : ", then ");
@@ -504,8 +506,8 @@ static void draw_policy(spsh__copy_page *page, const spsh__policy *policy)
         spsh__builder_append_text(page->out, "</td></tr>\n");
     }
     spsh__html_format(page->out,
-                      "<tr><td>one that lies inside another</td><td>%s</td></tr>\n"
-                      "<tr><td>what may go</td><td>",
+                      "<tr><td>a recording inside a longer one</td><td>%s</td></tr>\n<tr><td>what "
+                      "may be dropped</td><td>",
                       parts[policy->contained]);
     if (policy->drop_from == NULL) {
         spsh__builder_append_text(page->out, "copies of any split");
@@ -525,8 +527,8 @@ static spsh_status draw_body(spsh__copy_page *page, const spsh__plan_facts *f, c
     draw_warnings(page, f, s);
     if (f->common.match_count == 0) {
         spsh__page_section_open(page->out, "No copies");
-        spsh__builder_append_text(page->out, "<p>No two utterances were found to share audio. What "
-                                             "this search cannot see is listed below.</p>\n");
+        spsh__builder_append_text(page->out, "<p>No two utterances share audio, as far as this "
+                                             "search can tell. Its limits are listed below.</p>\n");
         spsh__page_section_close(page->out);
     }
     draw_going(page, f, s);

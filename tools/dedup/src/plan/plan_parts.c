@@ -14,9 +14,9 @@
 enum { KINDS = 3 };
 
 static const spsh_name_kind kinds[KINDS] = {SPSH_NAME_DOMAIN, SPSH_NAME_SPLIT, SPSH_NAME_LANGUAGE};
-static const char *const titles[KINDS] = {"domain|#would go|#utterances|#of its audio|",
-                                          "split|#would go|#utterances|#of its audio|",
-                                          "language|#would go|#utterances||"};
+static const char *const titles[KINDS] = {"domain|#dropped|#utterances|#of its audio|",
+                                          "split|#dropped|#utterances|#of its audio|",
+                                          "language|#dropped|#utterances||"};
 
 typedef struct part {
     double seconds;
@@ -172,7 +172,7 @@ static void draw_datasets(const spsh__plan_parts *parts, spsh__builder *out, lin
                                 .total_s = total_of(s->dataset, 0, NULL)};
     }
     if (count > 1)
-        draw_lines(out, lines, count, "dataset|#would go|#utterances|#of its audio|");
+        draw_lines(out, lines, count, "dataset|#dropped|#utterances|#of its audio|");
 }
 
 static void draw_kind(const spsh__plan_parts *parts, spsh__builder *out, line *lines, size_t kind)
@@ -215,7 +215,7 @@ spsh_status spsh__plan_parts_draw(const spsh__plan_parts *parts, spsh__builder *
     line *lines = calloc(most, sizeof(*lines));
     if (lines == NULL)
         return SPSH_NO_MEMORY(err);
-    spsh__page_section_open(out, "Where it would go");
+    spsh__page_section_open(out, "Dropped audio by dataset, domain, split, and language");
     draw_datasets(parts, out, lines);
     for (size_t k = 0; k < KINDS; k++)
         draw_kind(parts, out, lines, k);
