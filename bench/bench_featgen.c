@@ -88,7 +88,7 @@ static void add_cases(const char *preset)
     }
 }
 
-static void make_room(void)
+static void allocate_buffers(void)
 {
     uint64_t most = 1;
     for (size_t i = 0; i < case_count; i++) {
@@ -225,7 +225,7 @@ int main(int argc, char **argv)
     must(file_count > 0, "no audio");
     for (uint32_t i = 0; spsh_feature_preset_name(i) != NULL; i++)
         add_cases(spsh_feature_preset_name(i));
-    make_room();
+    allocate_buffers();
 #if BENCH_FFTW
     for (size_t i = 0; i < case_count; i++)
         add_fftw(cases[i].featgen->tables.fft_size);

@@ -49,8 +49,8 @@ typedef struct second { /* arguments of the second thread */
     pthread_barrier_t *together;
 } second;
 
-static spsh_status on_loss(void *user, uint32_t leaf, spsh__model *m, spsh__backend_buffer logits,
-                           spsh_error *failed)
+static spsh_status on_loss(void *user, uint32_t micro_batch, spsh__model *m,
+                           spsh__backend_buffer logits, spsh_error *failed)
 {
     part *p = (part *)user;
     const work *w = p->w;
@@ -58,22 +58,22 @@ static spsh_status on_loss(void *user, uint32_t leaf, spsh__model *m, spsh__back
                                    w->shape.outputs, 0, 1};
     const spsh__label_batch labels = {w->labels, w->offsets};
     const spsh__ctc_io io = {logits, spsh__model_logit_gradients(m), NULL, p->results};
-    (void)leaf, (void)failed;
+    (void)micro_batch, (void)failed;
     p->backend->ops->ctc_fn(p->backend, &shape, spsh__model_out_lengths(m), &labels, &io);
     for (uint32_t n = 0; n < w->batch.batch; n++)
         p->loss += p->results[n].loss;
     return SPSH_OK;
 }
 
-static spsh_status on_bucket(void *user, uint32_t leaf, uint32_t bucket, spsh_error *failed)
+static spsh_status on_bucket(void *user, uint32_t micro_batch, uint32_t bucket, spsh_error *failed)
 {
-    (void)user, (void)leaf, (void)bucket, (void)failed;
+    (void)user, (void)micro_batch, (void)bucket, (void)failed;
     return SPSH_OK;
 }
 
-static spsh_status on_skip(void *user, uint32_t leaf, spsh_error *failed)
+static spsh_status on_skip(void *user, uint32_t micro_batch, spsh_error *failed)
 {
-    (void)user, (void)leaf, (void)failed;
+    (void)user, (void)micro_batch, (void)failed;
     return SPSH_OK;
 }
 

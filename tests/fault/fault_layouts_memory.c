@@ -224,10 +224,10 @@ static void test_archives(void)
     static const test_member other[] = {TEST_FILE("t.tsv", "2"), TEST_FILE("a.wav", "x")};
     char root[512];
     char path[1024];
-    char room[512];
+    char folder[512];
     test_temp_dir(root, sizeof(root));
-    test_temp_dir(room, sizeof(room));
-    scratch = room;
+    test_temp_dir(folder, sizeof(folder));
+    scratch = folder;
     (void)snprintf(path, sizeof(path), "%s/a.tar.gz", root);
     test_archive_write(path, "pax", "gzip", train, 6);
     (void)snprintf(path, sizeof(path), "%s/b.zip", root);
@@ -240,7 +240,7 @@ static void test_archives(void)
     check_layout("folder", root);
     check_layout("folder", path);
     scratch = NULL;
-    test_remove_tree(room);
+    test_remove_tree(folder);
     test_remove_tree(root);
 }
 
@@ -355,11 +355,11 @@ static void test_samples(void)
         "{\"audio_filepath\":\"4.wav\",\"shard_id\":1,\"_skipme\":true}\n"
         "{\"audio_filepath\":\"gone.wav\",\"shard_id\":7}\n";
     char root[512];
-    char room[512];
+    char folder[512];
     char path[1024];
     test_temp_dir(root, sizeof(root));
-    test_temp_dir(room, sizeof(room));
-    scratch = room;
+    test_temp_dir(folder, sizeof(folder));
+    scratch = folder;
     (void)snprintf(path, sizeof(path), "%s/talks_0.tar", root);
     test_archive_write(path, "gnutar", NULL, first, 6);
     (void)snprintf(path, sizeof(path), "%s/talks_1.tar", root);
@@ -372,7 +372,7 @@ static void test_samples(void)
     make(root, "tarred_audio_manifest.json", lines);
     check_layout("nemo-tarred", root);
     scratch = NULL;
-    test_remove_tree(room);
+    test_remove_tree(folder);
     test_remove_tree(root);
 }
 

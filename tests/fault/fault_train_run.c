@@ -224,21 +224,21 @@ static void test_killed_at_random(void)
 
 static volatile bool is_full;
 
-static int64_t write_while_room(void *user, int fd, const void *src, size_t size, uint64_t offset)
+static int64_t write_while_space(void *user, int fd, const void *src, size_t size, uint64_t offset)
 {
     return is_full ? -ENOSPC : spsh_io_default()->pwrite_fn(user, fd, src, size, offset);
 }
 
-static int reserve_while_room(void *user, int fd, uint64_t size)
+static int reserve_while_space(void *user, int fd, uint64_t size)
 {
     return is_full ? -ENOSPC : spsh_io_default()->fallocate_fn(user, fd, size);
 }
 
-static spsh_io io_while_room(void)
+static spsh_io io_while_space(void)
 {
     spsh_io io = *spsh_io_default();
-    io.pwrite_fn = write_while_room;
-    io.fallocate_fn = reserve_while_room;
+    io.pwrite_fn = write_while_space;
+    io.fallocate_fn = reserve_while_space;
     io.fsync_fn = kit_no_sync;
     is_full = false;
     return io;
@@ -261,7 +261,7 @@ static uint64_t count_of(const char *text, const char *what)
 
 static void test_full_for_a_while(void)
 {
-    const spsh_io io = io_while_room();
+    const spsh_io io = io_while_space();
     kit_run run = {.folder = "full", .io = &io, .step_fn = full_for_steps, .overrides = {OFTEN}};
     CHECK_I64(train_kit_run(&run), SPSH_OK);
     CHECK(count_of(run.log, "cannot write a checkpoint: ") >= 1);
@@ -278,7 +278,7 @@ static void full_at_the_end(kit_run *run, uint64_t step)
 
 static void test_full_at_the_end(void)
 {
-    const spsh_io io = io_while_room();
+    const spsh_io io = io_while_space();
     kit_run run = {.folder = "end", .io = &io, .step_fn = full_at_the_end};
     check_says(&run, train_kit_run(&run), SPSH_E_NO_SPACE, "");
     CHECK(run.err.message[0] != '\0');

@@ -209,12 +209,12 @@ static inline void test_temp_dir(char *path, size_t size_bytes)
  * the disk, since a shared disk is slow. */
 static inline void test_temp_memory(char *path, size_t size_bytes)
 {
-    struct statvfs room;
+    struct statvfs disk;
     const char *memory = "/dev/shm";
-    const bool has_room = getenv("TMPDIR") == NULL && statvfs(memory, &room) == 0 &&
-                          access(memory, W_OK) == 0 &&
-                          (uint64_t)room.f_bavail * room.f_frsize >= (UINT64_C(16) << 20);
-    if (!has_room) {
+    const bool has_space = getenv("TMPDIR") == NULL && statvfs(memory, &disk) == 0 &&
+                           access(memory, W_OK) == 0 &&
+                           (uint64_t)disk.f_bavail * disk.f_frsize >= (UINT64_C(16) << 20);
+    if (!has_space) {
         test_temp_dir(path, size_bytes);
         return;
     }

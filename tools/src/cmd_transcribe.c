@@ -52,7 +52,7 @@ typedef struct transcribe_command {
     spsh_progress progress;
 } transcribe_command;
 
-static spsh_status make_room(waiting *w, uint64_t values, spsh_error *err)
+static spsh_status ensure_capacity(waiting *w, uint64_t values, spsh_error *err)
 {
     if (values <= w->capacity)
         return SPSH_OK;
@@ -212,7 +212,7 @@ static spsh_status decode(waiting *w, spsh_decoder *decoder, uint64_t *ret_sampl
     const uint32_t channels = spsh_decoder_info(decoder)->channels;
     uint64_t samples = 0, got = SAMPLES_A_TURN;
     while (got == SAMPLES_A_TURN) {
-        spsh_status rc = make_room(w, (samples + SAMPLES_A_TURN) * channels, err);
+        spsh_status rc = ensure_capacity(w, (samples + SAMPLES_A_TURN) * channels, err);
         if (rc == SPSH_OK)
             rc = spsh_decoder_read_i16(decoder, w->pcm + samples * channels, SAMPLES_A_TURN, &got,
                                        err);
@@ -289,7 +289,7 @@ static spsh_status transcribe_row(transcribe_command *c, spsh_reader *reader, ui
     uint64_t samples = 0;
     waiting *w = &c->items[c->count];
     const uint32_t channels = row->channels > 0 ? row->channels : 1;
-    spsh_status rc = make_room(w, row->samples * channels + 1, err);
+    spsh_status rc = ensure_capacity(w, row->samples * channels + 1, err);
     if (rc == SPSH_OK)
         rc = spsh_reader_read_i16(reader, position, 0, w->pcm, row->samples, &samples, err);
     if (rc == SPSH_OK)

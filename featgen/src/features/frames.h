@@ -68,32 +68,32 @@ const spsh__frames_isa *spsh__frames_avx2(void);
 const spsh__frames_isa *spsh__frames_avx512(void);
 
 /* Offsets in the scratch memory, in vectors. */
-typedef struct spsh__frame_room {
+typedef struct spsh__frame_layout {
     size_t points; /* samples, then complex points in place, real and imaginary parts in turn */
     size_t powers; /* bin_count */
     size_t mels;   /* MFCC: mel_count */
     size_t values; /* dim */
     size_t spare;  /* for butterflies of large primes, and values of unused lanes */
     size_t end;
-} spsh__frame_room;
+} spsh__frame_layout;
 
-static inline spsh__frame_room spsh__frame_room_of(const spsh__frame_tables *tables)
+static inline spsh__frame_layout spsh__frame_layout_of(const spsh__frame_tables *tables)
 {
     const size_t samples = (tables->window_samples + (size_t)3) / 4 * 4;
     const size_t points = (size_t)2 * tables->fft.point_count;
     const size_t spare = (size_t)2 * tables->fft.prime_max;
-    spsh__frame_room room = {0};
-    room.powers = samples > points ? samples : points;
-    room.mels = room.powers + tables->bin_count;
-    room.values = room.mels + tables->mels.row_count;
-    room.spare = room.values + tables->dim;
-    room.end = room.spare + (spare > tables->dim ? spare : tables->dim);
-    return room;
+    spsh__frame_layout layout = {0};
+    layout.powers = samples > points ? samples : points;
+    layout.mels = layout.powers + tables->bin_count;
+    layout.values = layout.mels + tables->mels.row_count;
+    layout.spare = layout.values + tables->dim;
+    layout.end = layout.spare + (spare > tables->dim ? spare : tables->dim);
+    return layout;
 }
 
 static inline size_t spsh__frames_scratch_bytes(const spsh__frame_tables *tables, uint32_t lanes)
 {
-    return spsh__frame_room_of(tables).end * lanes * sizeof(float);
+    return spsh__frame_layout_of(tables).end * lanes * sizeof(float);
 }
 
 #endif

@@ -462,9 +462,9 @@ INLINE void transform(const spsh__frame_tables *tables, uint32_t first, vec *z, 
 
 TARGET static void transform_block(const spsh__frame_tables *tables, void *scratch)
 {
-    const spsh__frame_room room = spsh__frame_room_of(tables);
+    const spsh__frame_layout layout = spsh__frame_layout_of(tables);
     vec *memory = scratch;
-    transform(tables, 0, memory, memory + room.powers, memory + room.spare);
+    transform(tables, 0, memory, memory + layout.powers, memory + layout.spare);
 }
 
 /* ------------------------------------------------------------------------------------ values */
@@ -531,11 +531,11 @@ TARGET static void scatter(const spsh__frame_tables *tables, const vec *values, 
 TARGET static void frames(const spsh__frame_tables *tables, const float *const *windows,
                           uint32_t lane_count, void *scratch, float *rows)
 {
-    const spsh__frame_room room = spsh__frame_room_of(tables);
+    const spsh__frame_layout layout = spsh__frame_layout_of(tables);
     const spsh_feature_options *features = &tables->features;
     vec *x = scratch;
-    vec *powers = x + room.powers;
-    vec *values = x + room.values;
+    vec *powers = x + layout.powers;
+    vec *values = x + layout.values;
     const vec mean =
         features->remove_dc ? gather(tables, windows, true, x) : gather(tables, windows, false, x);
     vec energy = splat(0);
@@ -551,7 +551,7 @@ TARGET static void frames(const spsh__frame_tables *tables, const float *const *
         condition_all(tables, x, mean);
     if (features->energy == SPSH_ENERGY_WINDOWED)
         energy = sum_of_squares(x, tables->window_samples, splat(0));
-    transform(tables, is_fused ? 1 : 0, x, powers, x + room.spare);
+    transform(tables, is_fused ? 1 : 0, x, powers, x + layout.spare);
 
     const size_t front =
         features->energy != SPSH_ENERGY_NONE && features->kind != SPSH_FEATURE_MFCC;
@@ -562,13 +562,13 @@ TARGET static void frames(const spsh__frame_tables *tables, const float *const *
         apply_mels(&tables->mels, powers, values + front);
         take_logs(tables, values + front, tables->mels.row_count);
     } else {
-        apply_mels(&tables->mels, powers, x + room.mels);
-        take_logs(tables, x + room.mels, tables->mels.row_count);
-        apply_dct(tables, x + room.mels, values);
+        apply_mels(&tables->mels, powers, x + layout.mels);
+        take_logs(tables, x + layout.mels, tables->mels.row_count);
+        apply_dct(tables, x + layout.mels, values);
     }
     if (features->energy != SPSH_ENERGY_NONE)
         values[0] = log_natural(vec_max(energy, splat(tables->energy_floor)));
-    scatter(tables, values, lane_count, x + room.spare, rows);
+    scatter(tables, values, lane_count, x + layout.spare, rows);
 }
 
 /* ----------------------------------------------------------------------------------- samples */

@@ -160,7 +160,7 @@ void spsh_hearing_close(spsh_hearing *hearing)
     spsh__renderer_close(&hearing->renderer);
     spsh__maker_close(&hearing->maker);
     spsh__recipe_close(&hearing->recipe);
-    spsh__budget_give(&hearing->budget, hearing->slot.audio, hearing->slot.room.audio_bytes);
+    spsh__budget_give(&hearing->budget, hearing->slot.audio, hearing->slot.layout.audio_bytes);
     spsh__free(&allocator, hearing->noise_id);
     spsh__free(&allocator, hearing->room_id);
     spsh__free(&allocator, hearing);
@@ -272,15 +272,15 @@ static spsh_status reserve(spsh_hearing *h, spsh_error *err)
         rc = spsh__maker_open(&h->maker, &h->recipe, &plan, &h->budget, err);
     }
     h->slot.stride = values;
-    if (rc != SPSH_OK || bytes < h->slot.room.audio_bytes)
+    if (rc != SPSH_OK || bytes < h->slot.layout.audio_bytes)
         return rc;
-    spsh__budget_give(&h->budget, h->slot.audio, h->slot.room.audio_bytes);
-    h->slot.room.audio_bytes = 0;
+    spsh__budget_give(&h->budget, h->slot.audio, h->slot.layout.audio_bytes);
+    h->slot.layout.audio_bytes = 0;
     h->slot.audio = (uint8_t *)spsh__budget_take(&h->budget, (size_t)bytes + sizeof(float));
     if (h->slot.audio == NULL)
         return SPSH_FAIL_AT(err, SPSH_E_NO_MEMORY, NONE, "hearing: %llu bytes for %llu frames",
                             ULL(bytes), ULL(h->job.frames));
-    h->slot.room.audio_bytes = (size_t)bytes + sizeof(float);
+    h->slot.layout.audio_bytes = (size_t)bytes + sizeof(float);
     return SPSH_OK;
 }
 

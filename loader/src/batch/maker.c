@@ -323,7 +323,7 @@ spsh_status spsh__maker_norm(const spsh__maker *maker, const spsh__job *job, sps
     const spsh__recipe *recipe = maker->recipe;
     if (recipe == NULL || recipe->statistics == NULL)
         return SPSH_OK;
-    float *norms = (float *)(void *)(job->slot->audio + job->slot->room.norms_at);
+    float *norms = (float *)(void *)(job->slot->audio + job->slot->layout.norms_at);
     return read_norm(maker, job, norms + (size_t)job->number * 2 * recipe->dim, err);
 }
 

@@ -397,30 +397,30 @@ static size_t aligned_bytes(double bytes)
     return (size_t)((whole + SPSH__ARENA_ALIGN - 1) & ~(uint64_t)(SPSH__ARENA_ALIGN - 1));
 }
 
-void spsh__recipe_slot_room(const spsh__recipe *recipe, const spsh_loader_options *opt,
-                            const spsh_plan_info *info, spsh__slot_room *ret_room)
+void spsh__recipe_slot_layout(const spsh__recipe *recipe, const spsh_loader_options *opt,
+                              const spsh_plan_info *info, spsh__slot_layout *ret_layout)
 {
     const double channels = opt->channel == SPSH_CHANNEL_ALL ? (double)info->channels_max : 1;
     const double count = count_in(opt->plan);
     const double row_bytes = (double)recipe->dim * (recipe->dtype == SPSH_FLOAT16 ? 2 : 4);
-    spsh__slot_room room = {.audio_bytes = 0};
+    spsh__slot_layout layout = {.audio_bytes = 0};
     double values = samples_of(recipe, opt, info) * channels;
     if (recipe->hands_samples) {
         values += SPSH__SAMPLES_ALIGN * count;
-        room.rows_bytes = aligned_bytes(frames_of(recipe, opt, info) * row_bytes);
+        layout.rows_bytes = aligned_bytes(frames_of(recipe, opt, info) * row_bytes);
     } else if (recipe->featgen != NULL) {
         values = frames_of(recipe, opt, info) * (double)recipe->dim;
     }
-    room.audio_bytes = aligned_bytes(fmax(1, values * (double)recipe->value_bytes));
-    room.packed_at = room.audio_bytes;
+    layout.audio_bytes = aligned_bytes(fmax(1, values * (double)recipe->value_bytes));
+    layout.packed_at = layout.audio_bytes;
     if (recipe->packs) /* incompressible payloads may not fit: the host decodes them */
-        room.packed_bytes = room.audio_bytes;
-    room.norms_at = room.packed_at + room.packed_bytes;
-    room.host_bytes = room.norms_at;
+        layout.packed_bytes = layout.audio_bytes;
+    layout.norms_at = layout.packed_at + layout.packed_bytes;
+    layout.host_bytes = layout.norms_at;
     if (recipe->hands_samples && recipe->statistics != NULL)
-        room.host_bytes += aligned_bytes(fmin(count, SPSH__DEVICE_UTTERANCES_MAX) * 2 *
-                                         sizeof(float) * (double)recipe->dim);
-    *ret_room = room;
+        layout.host_bytes += aligned_bytes(fmin(count, SPSH__DEVICE_UTTERANCES_MAX) * 2 *
+                                           sizeof(float) * (double)recipe->dim);
+    *ret_layout = layout;
 }
 
 /* ---- lengths ---- */

@@ -57,8 +57,8 @@ void spsh__recipe_close(spsh__recipe *recipe);
 bool spsh__recipe_makes(const spsh__recipe *recipe);
 
 /* Memory layout of a slot for the largest batch of the plan; at most about 2^46 bytes. */
-void spsh__recipe_slot_room(const spsh__recipe *recipe, const spsh_loader_options *opt,
-                            const spsh_plan_info *info, spsh__slot_room *ret_room);
+void spsh__recipe_slot_layout(const spsh__recipe *recipe, const spsh_loader_options *opt,
+                              const spsh_plan_info *info, spsh__slot_layout *ret_layout);
 
 /* Maximum utterances, and maximum total frames, of a batch. */
 uint64_t spsh__recipe_utterances_max(const spsh_loader_options *opt);

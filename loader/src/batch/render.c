@@ -315,7 +315,8 @@ static uint8_t *take_packed(const spsh__renderer *r, const spsh__job *job, size_
     if (atomic_fetch_add(&slot->packed_blocks, blocks) + blocks > r->blocks_max)
         return NULL;
     const size_t at = atomic_fetch_add(&slot->packed_bytes, whole);
-    return at + whole > slot->room.packed_bytes ? NULL : slot->audio + slot->room.packed_at + at;
+    return at + whole > slot->layout.packed_bytes ? NULL
+                                                  : slot->audio + slot->layout.packed_at + at;
 }
 
 /* Copy the payload's head, and after it the piece that has the samples, unless there is no space.

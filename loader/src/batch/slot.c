@@ -106,13 +106,13 @@ void spsh__memory_close(spsh__memory *memory, bool is_inherited)
 /* ---- tables ---- */
 
 spsh_status spsh__slot_open(spsh__slot *slot, spsh__budget *budget, uint8_t *audio,
-                            const spsh__slot_room *room, spsh_error *err)
+                            const spsh__slot_layout *layout, spsh_error *err)
 {
     if (pthread_mutex_init(&slot->lock, NULL) != 0)
         return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "loader: mutex");
     slot->budget = budget;
     slot->audio = audio;
-    slot->room = *room;
+    slot->layout = *layout;
     return SPSH_OK;
 }
 

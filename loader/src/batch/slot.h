@@ -67,13 +67,13 @@ void spsh__memory_keep(spsh__memory *memory, size_t size_bytes);
 void spsh__memory_close(spsh__memory *memory, bool is_inherited);
 
 /* The parts of a slot's memory. All values are multiples of SPSH__ARENA_ALIGN. */
-typedef struct spsh__slot_room {
+typedef struct spsh__slot_layout {
     size_t audio_bytes; /* audio, at offset 0 */
     size_t packed_at, packed_bytes;
     size_t norms_at;   /* per utterance: dim means, dim scales */
     size_t host_bytes; /* all parts above */
     size_t rows_bytes; /* features, only on the device, at offset host_bytes */
-} spsh__slot_room;
+} spsh__slot_layout;
 
 struct spsh__slot;
 struct spsh__request;
@@ -95,16 +95,16 @@ typedef struct spsh__job {
     bool retry; /* the first read failed */
     bool left_out;
     bool substitute;
-    uint32_t number;       /* index of the utterance in the batch */
-    uint32_t attempts;     /* number of attempts to find a substitute */
-    uint64_t rate_samples; /* samples per channel after resampling */
-    uint64_t out_samples;  /* samples per channel after resampling and a change of speed */
-    uint64_t frames;       /* feature frames; 0 for audio */
-    uint64_t room;         /* maximum out_samples of a substitute */
-    uint64_t place;        /* index of the first value in the slot's audio */
-    bool is_packed;        /* the payload is in the slot, for a device to decode */
-    spsh_pcm_part packed;  /* if is_packed: the payload */
-    uint64_t packed_first; /* if is_packed: first sample to decode */
+    uint32_t number;          /* index of the utterance in the batch */
+    uint32_t attempts;        /* number of attempts to find a substitute */
+    uint64_t rate_samples;    /* samples per channel after resampling */
+    uint64_t out_samples;     /* samples per channel after resampling and a change of speed */
+    uint64_t frames;          /* feature frames; 0 for audio */
+    uint64_t out_samples_max; /* maximum out_samples of a substitute */
+    uint64_t place;           /* index of the first value in the slot's audio */
+    bool is_packed;           /* the payload is in the slot, for a device to decode */
+    spsh_pcm_part packed;     /* if is_packed: the payload */
+    uint64_t packed_first;    /* if is_packed: first sample to decode */
     spsh_item planned;
     spsh_item item; /* planned, or its substitute */
     spsh_row row;   /* index row of item */
@@ -128,8 +128,8 @@ typedef struct spsh__slot {
     spsh_batch batch;       /* the batch that the caller borrows */
     spsh__slot_state state; /* guarded by the loader's lock */
 
-    uint8_t *audio; /* [room.host_bytes] */
-    spsh__slot_room room;
+    uint8_t *audio; /* [layout.host_bytes] */
+    spsh__slot_layout layout;
     bool hands_samples; /* features are served, but the audio holds samples */
     _Atomic size_t packed_bytes;
     _Atomic uint64_t packed_blocks;
@@ -160,7 +160,7 @@ typedef struct spsh__slot {
 } spsh__slot;
 
 spsh_status spsh__slot_open(spsh__slot *slot, spsh__budget *budget, uint8_t *audio,
-                            const spsh__slot_room *room, spsh_error *err);
+                            const spsh__slot_layout *layout, spsh_error *err);
 void spsh__slot_close(spsh__slot *slot);
 
 /* Prepare the slot for a new batch: grow the tables, clear strings and failure. */

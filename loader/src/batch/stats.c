@@ -68,8 +68,10 @@ static void put(writer *out, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    const size_t room = out->length < out->capacity_bytes ? out->capacity_bytes - out->length : 0;
-    int length = vsnprintf(room > 0 ? out->text + out->length : NULL, room, format, args);
+    const size_t space_bytes =
+        out->length < out->capacity_bytes ? out->capacity_bytes - out->length : 0;
+    int length =
+        vsnprintf(space_bytes > 0 ? out->text + out->length : NULL, space_bytes, format, args);
     va_end(args);
     if (length > 0)
         out->length += (size_t)length;

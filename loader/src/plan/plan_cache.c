@@ -118,8 +118,8 @@ static void put_bytes(cache_writer *w, const void *data, size_t size_bytes)
 {
     const uint8_t *bytes = (const uint8_t *)data;
     while (size_bytes > 0 && w->is_good) {
-        size_t room = PIECE_BYTES - w->used;
-        size_t here = size_bytes < room ? size_bytes : room;
+        size_t space_bytes = PIECE_BYTES - w->used;
+        size_t here = size_bytes < space_bytes ? size_bytes : space_bytes;
         memcpy(w->piece + w->used, bytes, here);
         w->used += here;
         bytes += here;

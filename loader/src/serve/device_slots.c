@@ -96,11 +96,12 @@ static spsh_status open_pcm(spsh_loader *loader, spsh__device *d, spsh_error *er
 {
     spsh_cuda_pcm_options opt = SPSH_CUDA_PCM_OPTIONS_INIT;
     spsh_error why = SPSH_ERROR_INIT;
-    spsh__slot_room room;
-    spsh__recipe_slot_room(&loader->recipe, &loader->opt, spsh_plan_info_get(loader->plan), &room);
+    spsh__slot_layout layout;
+    spsh__recipe_slot_layout(&loader->recipe, &loader->opt, spsh_plan_info_get(loader->plan),
+                             &layout);
     /* A part of a recording may need one more frame at each end. */
     const uint64_t blocks =
-        room.audio_bytes / 2 / SPSH_PCM_FRAME_SAMPLES + 2 * (uint64_t)d->utterances_max;
+        layout.audio_bytes / 2 / SPSH_PCM_FRAME_SAMPLES + 2 * (uint64_t)d->utterances_max;
     d->blocks_max = (uint32_t)(blocks < BLOCKS_MAX ? blocks : BLOCKS_MAX);
     opt.device = d->number;
     opt.utterance_count_max = d->utterances_max;
@@ -207,8 +208,8 @@ spsh_status spsh__device_start(spsh_loader *loader, spsh_error *err)
     spsh__device *d = loader->device;
     if (d == NULL)
         return SPSH_OK;
-    const spsh__slot_room *room = &loader->slots[0].room;
-    const size_t slot_bytes = room->host_bytes + room->rows_bytes;
+    const spsh__slot_layout *layout = &loader->slots[0].layout;
+    const size_t slot_bytes = layout->host_bytes + layout->rows_bytes;
     d->leaving =
         (spsh__slot **)spsh__new(&loader->allocator, loader->slot_count, sizeof(spsh__slot *));
     if (d->leaving == NULL)
@@ -225,7 +226,7 @@ spsh_status spsh__device_start(spsh_loader *loader, spsh_error *err)
     }
     if (rc != SPSH_OK)
         return rc;
-    pin(loader, d, loader->slots[0].audio, room->host_bytes * loader->slot_count);
+    pin(loader, d, loader->slots[0].audio, layout->host_bytes * loader->slot_count);
     d->is_started = pthread_create(&d->thread, NULL, wait_main, loader) == 0;
     return d->is_started
                ? SPSH_OK
@@ -325,8 +326,8 @@ static spsh_status copy_values(spsh__device *d, const spsh__slot *slot, spsh_err
 
 static spsh_status decode_packed(spsh__device *d, const spsh__slot *slot, spsh_error *err)
 {
-    const spsh__slot_room *room = &slot->room;
-    const uint8_t *host = slot->audio + room->packed_at;
+    const spsh__slot_layout *layout = &slot->layout;
+    const uint8_t *host = slot->audio + layout->packed_at;
     size_t count = 0;
     size_t end = 0;
     for (uint32_t n = 0; n < slot->job_count; n++) {
@@ -347,12 +348,12 @@ static spsh_status decode_packed(spsh__device *d, const spsh__slot *slot, spsh_e
     const spsh_cuda_pcm_batch batch = {
         .utterances = d->packed,
         .count = count,
-        .payloads = slot->on_device + room->packed_at,
+        .payloads = slot->on_device + layout->packed_at,
         .payload_bytes = end,
         .samples = (int16_t *)(void *)slot->on_device,
-        .capacity = room->audio_bytes / sizeof(int16_t),
+        .capacity = layout->audio_bytes / sizeof(int16_t),
     };
-    spsh_status rc = copy_part(d, slot, room->packed_at, room->packed_at + end, err);
+    spsh_status rc = copy_part(d, slot, layout->packed_at, layout->packed_at + end, err);
     return rc == SPSH_OK ? spsh_cuda_pcm_decode(d->pcm, slot->stream, &batch, err) : rc;
 }
 
@@ -360,7 +361,7 @@ static spsh_status decode_packed(spsh__device *d, const spsh__slot *slot, spsh_e
 static size_t close_norms(const spsh__slot *slot)
 {
     const size_t norm_bytes = 2 * sizeof(float) * slot->batch.feature_dim;
-    uint8_t *norms = slot->audio + slot->room.norms_at;
+    uint8_t *norms = slot->audio + slot->layout.norms_at;
     size_t count = 0;
     for (uint32_t n = 0; n < slot->job_count; n++) {
         if (slot->jobs[n].left_out)
@@ -390,7 +391,7 @@ static void draw_masks(const spsh__recipe *recipe, const spsh__job *job, spsh_cu
 static spsh_status make_features(spsh__device *d, const spsh__recipe *recipe,
                                  const spsh__slot *slot, spsh_error *err)
 {
-    const spsh__slot_room *room = &slot->room;
+    const spsh__slot_layout *layout = &slot->layout;
     const uint32_t mask_count = recipe->augment.time_masks + recipe->augment.frequency_masks;
     size_t count = 0;
     spsh_status rc = SPSH_OK;
@@ -409,17 +410,17 @@ static spsh_status make_features(spsh__device *d, const spsh__recipe *recipe,
         .offsets = d->offsets,
         .sample_counts = d->sample_counts,
         .count = count,
-        .values = slot->on_device + room->host_bytes,
-        .capacity = room->rows_bytes / (recipe->dtype == SPSH_FLOAT16 ? 2 : 4),
+        .values = slot->on_device + layout->host_bytes,
+        .capacity = layout->rows_bytes / (recipe->dtype == SPSH_FLOAT16 ? 2 : 4),
         .padded_frames = slot->batch.padded_frames,
         .padding_value = recipe->padding,
         .masks = d->masks,
     };
     if (recipe->statistics != NULL) {
-        batch.mean = (const float *)(const void *)(slot->on_device + room->norms_at);
+        batch.mean = (const float *)(const void *)(slot->on_device + layout->norms_at);
         batch.scale = batch.mean + recipe->dim;
         batch.stats_stride = 2 * recipe->dim;
-        rc = copy_part(d, slot, room->norms_at, room->norms_at + close_norms(slot), err);
+        rc = copy_part(d, slot, layout->norms_at, layout->norms_at + close_norms(slot), err);
     }
     if (rc == SPSH_OK)
         rc = spsh_cuda_event_wait(d->cuda, d->made, slot->stream, err);
@@ -434,7 +435,7 @@ static spsh_status make_features(spsh__device *d, const spsh__recipe *recipe,
 static void point_there(spsh__slot *slot)
 {
     spsh_batch *batch = &slot->batch;
-    const uint8_t *values = slot->on_device + (slot->hands_samples ? slot->room.host_bytes : 0);
+    const uint8_t *values = slot->on_device + (slot->hands_samples ? slot->layout.host_bytes : 0);
     switch (batch->output) {
     case SPSH_OUTPUT_INT16: batch->i16 = (const int16_t *)(const void *)values; break;
     case SPSH_OUTPUT_FLOAT32: batch->f32 = (const float *)(const void *)values; break;

@@ -49,8 +49,8 @@ static spsh__way way_of(const spsh_loader *loader, const spsh__job *job)
 {
     const uint64_t size = job->row.record_bytes;
     const uint64_t wanted = job->item.samples * job->row.channels * 2;
-    const uint64_t room = loader->staging_bytes / 4;
-    if (job->item.samples == 0 || size > WHOLE_BYTES_MAX || size > room)
+    const uint64_t limit_bytes = loader->staging_bytes / 4;
+    if (job->item.samples == 0 || size > WHOLE_BYTES_MAX || size > limit_bytes)
         return SPSH__WAY_SELF;
     if (loader->recipe.stored[job->item.dataset] != 0)
         return SPSH__WAY_WHOLE; /* stored features cannot be read in parts */
@@ -134,7 +134,7 @@ static bool place_jobs(const spsh_loader *loader, spsh__slot *slot)
     const bool framed = batch->output == SPSH_OUTPUT_FEATURES && !slot->hands_samples;
     const bool in_rows =
         slot->hands_samples ? loader->opt.on_error == SPSH_ON_ERROR_SUBSTITUTE : padded;
-    const uint64_t capacity = slot->room.audio_bytes / slot->value_bytes;
+    const uint64_t capacity = slot->layout.audio_bytes / slot->value_bytes;
     const uint64_t longest = framed ? batch->padded_frames : batch->padded_samples;
     const uint64_t width = framed ? batch->feature_dim : batch->channels;
     uint64_t at = 0;
@@ -147,7 +147,7 @@ static bool place_jobs(const spsh_loader *loader, spsh__slot *slot)
         if (__builtin_mul_overflow(length, width, &values) || values > capacity - at)
             return false;
         job->place = at;
-        job->room = padded ? batch->padded_samples : job->out_samples;
+        job->out_samples_max = padded ? batch->padded_samples : job->out_samples;
         at += values;
     }
     slot->stride = padded && !slot->hands_samples ? longest * width : 0;
@@ -184,7 +184,7 @@ spsh_status spsh__layout(spsh_loader *loader, spsh__slot *slot, const spsh_plann
                        "loader: batch %llu of epoch %llu has %u utterances, the longest of %llu "
                        "samples, and does not fit into a slot of %zu bytes",
                        ULL(planned->number), ULL(planned->epoch), planned->item_count,
-                       ULL(slot->batch.padded_samples), slot->room.audio_bytes);
+                       ULL(slot->batch.padded_samples), slot->layout.audio_bytes);
     return rc;
 }
 
@@ -206,7 +206,8 @@ bool spsh__layout_substitute(const spsh_loader *loader, spsh__job *job, const sp
         take_row(loader, &other, item, NULL) != SPSH_OK)
         return false;
     if (rate_of(loader, item) != batch->sample_rate_hz ||
-        channels_of(loader, &other.row) != batch->channels || other.out_samples > job->room)
+        channels_of(loader, &other.row) != batch->channels ||
+        other.out_samples > job->out_samples_max)
         return false;
     job->item = other.item;
     job->row = other.row;

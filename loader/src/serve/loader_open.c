@@ -157,7 +157,7 @@ static bool choose_cached(const spsh_loader *loader)
     return shard_bytes <= available_bytes() / 2;
 }
 
-static spsh_status divide_memory(spsh_loader *loader, spsh__slot_room *ret_slot, spsh_error *err)
+static spsh_status divide_memory(spsh_loader *loader, spsh__slot_layout *ret_slot, spsh_error *err)
 {
     const spsh_loader_options *opt = &loader->opt;
     const spsh_plan_info *info = spsh_plan_info_get(loader->plan);
@@ -169,10 +169,10 @@ static spsh_status divide_memory(spsh_loader *loader, spsh__slot_room *ret_slot,
     const uint64_t chunks = (uint64_t)opt->decode_threads * SPSH__CHUNK_BYTES;
     const uint64_t making = atomic_load(&loader->budget.used_bytes); /* nothing else is taken yet */
     const uint64_t others = staging + 2 * part + chunks + making;
-    const uint64_t room = opt->memory_bytes > others ? opt->memory_bytes - others : 0;
-    spsh__recipe_slot_room(&loader->recipe, opt, info, ret_slot);
+    const uint64_t slots_bytes = opt->memory_bytes > others ? opt->memory_bytes - others : 0;
+    spsh__recipe_slot_layout(&loader->recipe, opt, info, ret_slot);
     const uint64_t slot_bytes = ret_slot->host_bytes;
-    if (room / 2 < TABLE_BYTES || slot_bytes > room / 2 - TABLE_BYTES) {
+    if (slots_bytes / 2 < TABLE_BYTES || slot_bytes > slots_bytes / 2 - TABLE_BYTES) {
         static const char *const padded[] = {"", ", float32 and padded", ", padded features"};
         const double slot_mb = (double)slot_bytes / 1e6;
         return SPSH_FAIL_AT(
@@ -180,14 +180,14 @@ static spsh_status divide_memory(spsh_loader *loader, spsh__slot_room *ret_slot,
             "memory_bytes is %llu, which leaves %.1f MB for slots; a slot for the largest batch "
             "(the longest utterance has %.1f s, %u Hz%s) needs %.1f MB, and there must be two: set "
             "memory_bytes to %.0f MB, or make batches smaller%s",
-            ULL(opt->memory_bytes), (double)room / 1e6, (double)info->longest_microseconds / 1e6,
-            info->sample_rate_hz_max, padded[opt->output], slot_mb,
-            (2 * slot_mb + (double)(chunks + making) / 1e6 + 1) * 16 / 13 + 1,
+            ULL(opt->memory_bytes), (double)slots_bytes / 1e6,
+            (double)info->longest_microseconds / 1e6, info->sample_rate_hz_max, padded[opt->output],
+            slot_mb, (2 * slot_mb + (double)(chunks + making) / 1e6 + 1) * 16 / 13 + 1,
             opt->plan->batch_seconds_max > 0 || opt->plan->batch_padded_seconds_max > 0
                 ? ""
                 : " (batch_seconds_max limits them for any length of utterances)");
     }
-    const uint64_t fit = room / (slot_bytes + TABLE_BYTES);
+    const uint64_t fit = slots_bytes / (slot_bytes + TABLE_BYTES);
     loader->slot_count = fit < opt->slots ? (uint32_t)fit : opt->slots;
     loader->staging_bytes = (size_t)staging;
     loader->budget.limit_bytes = part + chunks + making + loader->slot_count * TABLE_BYTES;
@@ -242,11 +242,11 @@ static spsh_status open_makers(spsh_loader *loader, spsh_error *err)
 static spsh_status open_slots(spsh_loader *loader, spsh_error *err)
 {
     const spsh_allocator *allocator = &loader->allocator;
-    spsh__slot_room room;
-    spsh_status rc = divide_memory(loader, &room, err);
+    spsh__slot_layout layout;
+    spsh_status rc = divide_memory(loader, &layout, err);
     if (rc != SPSH_OK)
         return rc;
-    const size_t arena_bytes = loader->staging_bytes + loader->slot_count * room.host_bytes;
+    const size_t arena_bytes = loader->staging_bytes + loader->slot_count * layout.host_bytes;
     rc = spsh__memory_open(loader->opt.arena, arena_bytes, &loader->memory, err);
     loader->opt.arena = NULL; /* the memory has a copy; the caller may free the arena */
     if (rc != SPSH_OK)
@@ -261,8 +261,8 @@ static spsh_status open_slots(spsh_loader *loader, spsh_error *err)
     spsh__memory_keep(&loader->memory, loader->staging_bytes);
     uint8_t *audio = loader->memory.data + loader->staging_bytes;
     for (uint32_t n = 0; n < loader->slot_count && rc == SPSH_OK; n++)
-        rc = spsh__slot_open(&loader->slots[n], &loader->budget, audio + n * room.host_bytes, &room,
-                             err);
+        rc = spsh__slot_open(&loader->slots[n], &loader->budget, audio + n * layout.host_bytes,
+                             &layout, err);
     return rc == SPSH_OK ? spsh__device_start(loader, err) : rc;
 }
 

@@ -47,7 +47,7 @@ typedef struct flac_state {
     uint64_t pending_begin;
     uint64_t pending_count;
     uint8_t *dst; /* the running read's destination */
-    uint64_t dst_room;
+    uint64_t dst_capacity;
     uint64_t skip; /* samples to drop, after a jump to a seek point */
 
     uint64_t decoded;       /* samples that came out of the library */
@@ -286,11 +286,11 @@ static void deliver(flac_state *state, const FLAC__int32 *const planes[], uint64
         count -= begin;
     }
     size_t sample_bytes = spsh__sample_bytes(state->info->format) * state->info->channels;
-    uint64_t now = count < state->dst_room ? count : state->dst_room;
+    uint64_t now = count < state->dst_capacity ? count : state->dst_capacity;
     if (now > 0) {
         interleave(state, planes, begin, now, state->dst);
         state->dst += now * sample_bytes;
-        state->dst_room -= now;
+        state->dst_capacity -= now;
     }
     if (now < count) {
         interleave(state, planes, begin + now, count - now, state->pending);
@@ -500,7 +500,7 @@ static bool own_step(flac_state *state)
 /* Decode until the reader has enough, or libFLAC must take over. */
 static void own_run(flac_state *state)
 {
-    while (state->runs_own && state->dst_room > 0 && !state->has_ended) {
+    while (state->runs_own && state->dst_capacity > 0 && !state->has_ended) {
         if (!own_step(state)) {
             state->runs_own = false;
             state->skip += state->own_decoded;
@@ -716,7 +716,7 @@ static spsh_status library_step(spsh_decoder *decoder, flac_state *state, uint64
     if (!decoder->keep_going && (state->error_count > 0 || !ok)) {
         state->has_ended = true;
         state->pending_count = 0;
-        uint64_t reached = decoder->position + (capacity - state->dst_room);
+        uint64_t reached = decoder->position + (capacity - state->dst_capacity);
         if (decoder->info.samples == SPSH_SAMPLES_UNKNOWN || reached < decoder->info.samples)
             return library_failed(state, err);
     }
@@ -730,9 +730,9 @@ static spsh_status flac_read(spsh_decoder *decoder, void *pcm, uint64_t capacity
     size_t sample_bytes = spsh__sample_bytes(state->info->format) * state->info->channels;
     uint64_t done = take_pending(state, (uint8_t *)pcm, capacity);
     state->dst = (uint8_t *)pcm + done * sample_bytes;
-    state->dst_room = capacity - done;
+    state->dst_capacity = capacity - done;
     own_run(state);
-    while (state->dst_room > 0 && !state->has_ended) {
+    while (state->dst_capacity > 0 && !state->has_ended) {
         spsh_status rc = state->wraps ? wrap_step(decoder, state, err)
                                       : library_step(decoder, state, capacity, err);
         if (rc != SPSH_OK)
@@ -741,8 +741,8 @@ static spsh_status flac_read(spsh_decoder *decoder, void *pcm, uint64_t capacity
     if (state->skip > 0 && decoder->info.samples == SPSH_SAMPLES_UNKNOWN)
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "FLAC: the seek went %llu samples past the end",
                          (unsigned long long)state->skip);
-    *ret_samples = capacity - state->dst_room;
-    state->dst_room = 0;
+    *ret_samples = capacity - state->dst_capacity;
+    state->dst_capacity = 0;
     return SPSH_OK;
 }
 
@@ -773,7 +773,7 @@ static spsh_status jump(spsh_decoder *decoder, uint64_t feed_offset, uint64_t fr
     state->expected = frame_sample;
     state->check_position = frame_sample != 0;
     state->pending_count = 0;
-    state->dst_room = 0;
+    state->dst_capacity = 0;
     state->error_count = 0;
     state->has_ended = false;
     state->has_changed = false;

@@ -65,10 +65,10 @@ static spsh_status next_page(headers *h, spsh__audio_window *window, uint64_t en
         if (bytes.size_bytes == 0)
             return SPSH_FAIL_AT(err, SPSH_E_TRUNCATED, h->fed_bytes,
                                 "Vorbis: the source has become shorter");
-        char *room = ogg_sync_buffer(&h->sync, (long)bytes.size_bytes);
-        if (room == NULL)
+        char *buffer = ogg_sync_buffer(&h->sync, (long)bytes.size_bytes);
+        if (buffer == NULL)
             return fail_memory(err);
-        memcpy(room, bytes.data, bytes.size_bytes);
+        memcpy(buffer, bytes.data, bytes.size_bytes);
         (void)ogg_sync_wrote(&h->sync, (long)bytes.size_bytes);
         h->fed_bytes += bytes.size_bytes;
     }

@@ -7,8 +7,8 @@ spsh_status spsh__source_read(const spsh_audio_source *source, uint64_t offset_b
     *ret_bytes = 0;
     if (offset_bytes >= source->size_bytes || size_bytes == 0)
         return SPSH_OK;
-    uint64_t room = source->size_bytes - offset_bytes;
-    size_t wanted = room < size_bytes ? (size_t)room : size_bytes;
+    uint64_t left_bytes = source->size_bytes - offset_bytes;
+    size_t wanted = left_bytes < size_bytes ? (size_t)left_bytes : size_bytes;
     size_t got = 0;
     spsh_status rc = source->read_fn(source->user, offset_bytes, dst, wanted, &got, err);
     if (rc != SPSH_OK)
@@ -42,8 +42,8 @@ spsh_status spsh__window_get(spsh__audio_window *window, uint64_t offset_bytes, 
         window->size_bytes = got;
     }
     size_t begin = (size_t)(offset_bytes - window->offset_bytes);
-    size_t room = window->size_bytes - begin;
+    size_t left_bytes = window->size_bytes - begin;
     ret_bytes->data = window->bytes + begin;
-    ret_bytes->size_bytes = room < wanted ? room : wanted;
+    ret_bytes->size_bytes = left_bytes < wanted ? left_bytes : wanted;
     return SPSH_OK;
 }

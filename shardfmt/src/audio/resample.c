@@ -41,11 +41,11 @@ static spsh_status run(const resample_job *job, soxr_t resampler, spsh_error *er
         bool is_tail = taken == job->samples;
         const void *in = is_tail ? (const void *)silence : job->pcm + taken * stride_bytes;
         uint64_t left = is_tail ? SILENCE_SAMPLES : job->samples - taken;
-        uint64_t room = job->wanted - made;
+        uint64_t missing = job->wanted - made;
         soxr_error_t failure =
             soxr_process(resampler, in, left < CHUNK_SAMPLES ? (size_t)left : CHUNK_SAMPLES,
                          &done_in, job->dst + made * stride_bytes,
-                         room < CHUNK_SAMPLES ? (size_t)room : CHUNK_SAMPLES, &done_out);
+                         missing < CHUNK_SAMPLES ? (size_t)missing : CHUNK_SAMPLES, &done_out);
         if (failure != NULL)
             return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "resampler: %s", failure);
         made += done_out;
@@ -83,7 +83,7 @@ static spsh_status check_job(resample_job *job, spsh_error *err)
     job->wanted = scaled / job->from_rate_hz;
     if (job->wanted > job->capacity || (job->wanted > 0 && job->dst == NULL))
         return SPSH_FAIL(err, SPSH_E_LIMIT,
-                         "resample: %llu samples come out, there is room for %llu",
+                         "resample: the result has %llu samples, but the buffer only %llu",
                          (unsigned long long)job->wanted, (unsigned long long)job->capacity);
     return SPSH_OK;
 }

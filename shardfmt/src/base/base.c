@@ -69,9 +69,10 @@ static void add_out_of_memory(char *message, size_t capacity)
     failed_bytes = 0;
     if (strstr(message, cause) != NULL || length < 0)
         return;
-    const size_t room = capacity - (size_t)length - 1;
+    const size_t space_bytes = capacity - (size_t)length - 1;
     const size_t used = strlen(message);
-    (void)snprintf(message + (used < room ? used : room), (size_t)length + 1, "%s", text);
+    (void)snprintf(message + (used < space_bytes ? used : space_bytes), (size_t)length + 1, "%s",
+                   text);
 }
 
 void spsh_error_set(spsh_error *err, spsh_status status, int os_errno, uint64_t offset_bytes,

@@ -177,8 +177,8 @@ static spsh_status check_batch(const spsh_cuda_pcm *pcm, const spsh_cuda_pcm_bat
 }
 
 /* Check that the batch holds the utterance's payload and has capacity for its values and blocks. */
-static spsh_status check_room(const pcm_table *table, const spsh_cuda_pcm_utterance *u,
-                              const pcm_range *range, spsh_error *err)
+static spsh_status check_bounds(const pcm_table *table, const spsh_cuda_pcm_utterance *u,
+                                const pcm_range *range, spsh_error *err)
 {
     const spsh_cuda_pcm_batch *batch = table->batch;
     const uint64_t values = u->sample_count * range->info.channels;
@@ -243,7 +243,7 @@ static spsh_status add_utterance(pcm_table *table, const spsh_cuda_pcm_utterance
     spsh_status rc = spsh__pcm_range_of(u->part, u->first_sample, u->sample_count, &range, err);
     if (rc != SPSH_OK || u->sample_count == 0)
         return rc;
-    rc = check_room(table, u, &range, err);
+    rc = check_bounds(table, u, &range, err);
     for (uint64_t f = range.first_frame; rc == SPSH_OK && f < range.end_frame; f++)
         rc = add_frame(table, u, &range, f, err);
     const uint64_t end = u->first_value + u->sample_count * range.info.channels;

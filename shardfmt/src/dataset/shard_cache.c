@@ -135,10 +135,10 @@ static void idle_append(spsh__shard_cache *cache, entry *e)
     cache->idle_last = e;
 }
 
-/* Close the least recently used idle shards until `room` more can be opened. */
-static void shrink(spsh__shard_cache *cache, uint64_t room)
+/* Close the least recently used idle shards until `count` more can be opened. */
+static void shrink(spsh__shard_cache *cache, uint64_t count)
 {
-    while (cache->idle_first != NULL && cache->open_count + room > cache->options.open_max) {
+    while (cache->idle_first != NULL && cache->open_count + count > cache->options.open_max) {
         entry *oldest = cache->idle_first;
         idle_remove(cache, oldest);
         cache->slots[oldest->number] = NULL;

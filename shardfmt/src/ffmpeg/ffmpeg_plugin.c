@@ -340,7 +340,7 @@ static spsh_status give(decode *d, uint64_t from, uint64_t to, spsh_error *err)
 }
 
 /* Containers of lossy codecs count in samples, and the last frame is longer than what is left. */
-static uint64_t room_of(const decode *d)
+static uint64_t capacity_of(const decode *d)
 {
     if (!d->claim.is_exact || d->claim.samples == SPSH_SAMPLES_UNKNOWN)
         return UINT64_MAX;
@@ -374,8 +374,8 @@ static spsh_status take_frame(decode *d, spsh_error *err)
     }
     d->frame_max = samples > d->frame_max ? samples : d->frame_max;
     d->decoded += to - from;
-    const uint64_t room = room_of(d);
-    return give(d, from, to - from > room ? from + room : to, err);
+    const uint64_t capacity = capacity_of(d);
+    return give(d, from, to - from > capacity ? from + capacity : to, err);
 }
 
 /* Take all frames that the decoder has. */

@@ -187,8 +187,8 @@ spsh_status spsh__section_append(spsh__section_writer *writer, uint32_t id, cons
     const uint8_t *from = (const uint8_t *)elements;
     uint64_t left = count * c->section.element_bytes;
     while (left > 0) {
-        size_t room = SPSH__SECTION_PAGE - (size_t)(c->next % SPSH__SECTION_PAGE);
-        size_t size = left < room ? (size_t)left : room;
+        size_t space_bytes = SPSH__SECTION_PAGE - (size_t)(c->next % SPSH__SECTION_PAGE);
+        size_t size = left < space_bytes ? (size_t)left : space_bytes;
         memcpy(c->buffer + c->buffered, from, size);
         c->buffered += size;
         c->next += size;

@@ -423,9 +423,9 @@ static spsh_status fill(spsh_sorter *sorter, cursor *at, size_t want_bytes, spsh
         at->end -= at->begin;
         at->begin = 0;
     }
-    size_t room_bytes = at->capacity_bytes - at->end;
+    size_t space_bytes = at->capacity_bytes - at->end;
     uint64_t left_bytes = at->source->end_bytes - at->next_bytes;
-    size_t read_bytes = left_bytes < room_bytes ? (size_t)left_bytes : room_bytes;
+    size_t read_bytes = left_bytes < space_bytes ? (size_t)left_bytes : space_bytes;
     spsh_status rc = spsh_io_read_exact(sorter->io, sorter->out.fd, at->data + at->end, read_bytes,
                                         at->next_bytes, sorter->directory, err);
     if (rc != SPSH_OK)

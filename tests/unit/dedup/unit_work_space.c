@@ -7,7 +7,7 @@
 /* A file system on Linux without free space. */
 #define FULL "/proc"
 
-static void test_room(void)
+static void test_space(void)
 {
     spsh_error err = SPSH_ERROR_INIT;
     char folder[1024];
@@ -36,7 +36,7 @@ static void test_a_disk_of_its_own(void)
 
 TEST_MAIN(unit_work_space)
 {
-    RUN(test_room);
+    RUN(test_space);
     RUN(test_a_disk_of_its_own);
     return TEST_RESULT();
 }

@@ -32,14 +32,14 @@ static void check_ok(spsh_status rc)
     REQUIRE(rc == SPSH_OK);
 }
 
-static void *room(size_t bytes)
+static void *new_buffer(size_t bytes)
 {
     void *memory = malloc(bytes + 1);
     REQUIRE(memory != NULL);
     return memory;
 }
 
-static void *device_room(size_t bytes)
+static void *new_device_buffer(size_t bytes)
 {
     void *memory = NULL;
     check_ok(spsh_cuda_alloc(cuda, 0, bytes, &memory, &err));
@@ -113,7 +113,7 @@ static void count_blocks(const utterance *u)
 static utterance utterance_of(const int16_t *pcm, uint64_t samples, uint32_t channels)
 {
     const size_t capacity = spsh_pcm_bound(samples, channels);
-    utterance u = {.payload = room(capacity), .channels = channels, .samples = samples};
+    utterance u = {.payload = new_buffer(capacity), .channels = channels, .samples = samples};
     check_ok(spsh_pcm_encode(pcm, samples, channels, u.payload, capacity, &u.payload_bytes, &err));
     u.part.head = (spsh_bytes){u.payload, u.payload_bytes};
     u.part.piece = u.part.head;
@@ -134,7 +134,7 @@ static utterance random_utterance(uint32_t kind)
 {
     const uint64_t samples = random_length();
     const uint32_t channels = below(3) > 0 ? 1 : 1 + below(4);
-    int16_t *pcm = room((size_t)samples * channels * sizeof(*pcm));
+    int16_t *pcm = new_buffer((size_t)samples * channels * sizeof(*pcm));
     for (uint64_t i = 0; i < samples; i++)
         for (uint32_t c = 0; c < channels; c++) {
             const bool is_same = c > 0 && (kind + c) % 2 == 0;
@@ -165,7 +165,7 @@ static void cut(utterance *u)
 
 static void expect(utterance *u)
 {
-    u->want = room((size_t)u->call.sample_count * u->channels * sizeof(*u->want));
+    u->want = new_buffer((size_t)u->call.sample_count * u->channels * sizeof(*u->want));
     check_ok(spsh_pcm_check_part(&u->part, u->call.first_sample, u->call.sample_count, &err));
     check_ok(
         spsh_pcm_decode_part(&u->part, u->call.first_sample, u->call.sample_count, u->want, &err));
@@ -206,9 +206,9 @@ static void lay_out(batch *b, size_t count, uint32_t step)
         values += (size_t)u->call.sample_count * u->channels;
         b->calls[i] = u->call;
     }
-    b->payloads = room(bytes);
-    b->want = room(values * sizeof(int16_t));
-    b->got = room(values * sizeof(int16_t));
+    b->payloads = new_buffer(bytes);
+    b->want = new_buffer(values * sizeof(int16_t));
+    b->got = new_buffer(values * sizeof(int16_t));
     memset(b->payloads, 0xa5, bytes);
     memset(b->want, FILLER & 0xff, values * sizeof(int16_t));
     for (size_t i = 0; i < count; i++) {
@@ -217,18 +217,18 @@ static void lay_out(batch *b, size_t count, uint32_t step)
         memcpy(b->want + u->call.first_value, u->want,
                (size_t)u->call.sample_count * u->channels * sizeof(int16_t));
     }
-    b->there = device_room(bytes + (bytes == 0));
+    b->there = new_device_buffer(bytes + (bytes == 0));
     b->call = (spsh_cuda_pcm_batch){.utterances = b->calls,
                                     .count = count,
                                     .payloads = b->there,
                                     .payload_bytes = bytes,
-                                    .samples = device_room(values * 2 + (values == 0)),
+                                    .samples = new_device_buffer(values * 2 + (values == 0)),
                                     .capacity = values};
 }
 
 static void bring(const batch *b)
 {
-    uint8_t *payloads = room(b->call.payload_bytes);
+    uint8_t *payloads = new_buffer(b->call.payload_bytes);
     memcpy(payloads, b->payloads, b->call.payload_bytes);
     if (b->call.payload_bytes > 0) {
         copy(b->there, payloads, b->call.payload_bytes);
@@ -449,7 +449,7 @@ static void bytes_beside(spsh_cuda_pcm_batch *call)
     call->payloads++;
 }
 
-static void less_room(spsh_cuda_pcm_batch *call)
+static void shrink_capacity(spsh_cuda_pcm_batch *call)
 {
     call->capacity = 3 * SPSH_PCM_FRAME_SAMPLES - 1;
 }
@@ -489,7 +489,7 @@ static void test_arguments(void)
     CHECK_I64(decode_changed(&b, no_samples), SPSH_E_INVALID_ARG);
     CHECK_I64(decode_changed(&b, beside), SPSH_E_INVALID_ARG);
     CHECK_I64(decode_changed(&b, bytes_beside), SPSH_E_INVALID_ARG);
-    CHECK_I64(decode_changed(&b, less_room), SPSH_E_LIMIT);
+    CHECK_I64(decode_changed(&b, shrink_capacity), SPSH_E_LIMIT);
     b.calls[1].sample_count = 1;
     b.calls[1].first_value = 0;
     CHECK_I64(decode_changed(&b, fewer_bytes), SPSH_E_LIMIT);
@@ -541,7 +541,7 @@ static int add_file(const char *path, const struct stat *file, int kind, struct 
     if (source == NULL)
         return 0; /* not audio */
     if ((info.format & SF_FORMAT_SUBMASK) == SF_FORMAT_PCM_16 && info.frames > 0) {
-        int16_t *pcm = room((size_t)info.frames * (size_t)info.channels * sizeof(*pcm));
+        int16_t *pcm = new_buffer((size_t)info.frames * (size_t)info.channels * sizeof(*pcm));
         info.frames = sf_readf_short(source, pcm, info.frames);
         speech.utterances[speech_count] =
             utterance_of(pcm, (uint64_t)info.frames, (uint32_t)info.channels);

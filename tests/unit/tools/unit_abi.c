@@ -213,19 +213,19 @@ static const struct {
 
 enum { CANARY = 0xa5, ROOM_BYTES = 1024, NEWER_BYTES = 24 };
 
-typedef union room {
+typedef union storage {
     size_t struct_size;
     uint8_t bytes[ROOM_BYTES];
-} room;
+} storage;
 
-static spsh_status fill(size_t n, size_t struct_size, room *ret)
+static spsh_status fill(size_t n, size_t struct_size, storage *ret)
 {
     memset(ret, CANARY, sizeof(*ret));
     ret->struct_size = struct_size;
     return results[n].give_fn(ret);
 }
 
-static void check_bytes(const room *r, size_t from, size_t to, uint8_t want)
+static void check_bytes(const storage *r, size_t from, size_t to, uint8_t want)
 {
     for (size_t i = from; i < to; i++)
         if (r->bytes[i] != want) {
@@ -237,7 +237,7 @@ static void check_bytes(const room *r, size_t from, size_t to, uint8_t want)
 /* A caller that knows half of a result gets that half. */
 static void check_older(size_t n)
 {
-    room r;
+    storage r;
     const size_t known = results[n].size_bytes;
     for (size_t size = sizeof(size_t); size <= known; size += known / 2 & ~(size_t)7) {
         CHECK_I64(fill(n, size, &r), SPSH_OK);
@@ -249,7 +249,7 @@ static void check_older(size_t n)
 /* A caller that knows a larger structure gets zeros at its end. */
 static void check_newer(size_t n)
 {
-    room r;
+    storage r;
     const size_t known = results[n].size_bytes;
     CHECK_I64(fill(n, known + NEWER_BYTES, &r), SPSH_OK);
     CHECK_U64(r.struct_size, known + NEWER_BYTES);
@@ -261,7 +261,7 @@ static void check_newer(size_t n)
 static void check_unset(size_t n)
 {
     static const size_t sizes[] = {0, sizeof(size_t) - 1, SIZE_MAX};
-    room r;
+    storage r;
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
         const spsh_status rc = fill(n, sizes[i], &r);
         CHECK_I64(rc, n == 0 ? SPSH_OK : SPSH_E_INVALID_ARG);

@@ -194,9 +194,9 @@ static void test_long_line(void)
     spsh__jsonl_reader *reader = NULL;
     spsh__jsonl_line line;
     spsh__builder_append_text(&text, "{\"path\":\"");
-    uint8_t *room = spsh__builder_reserve(&text, SPSH__ROW_BYTES_MAX);
-    REQUIRE(room != NULL);
-    memset(room, 'x', SPSH__ROW_BYTES_MAX);
+    uint8_t *space = spsh__builder_reserve(&text, SPSH__ROW_BYTES_MAX);
+    REQUIRE(space != NULL);
+    memset(space, 'x', SPSH__ROW_BYTES_MAX);
     text.size_bytes += SPSH__ROW_BYTES_MAX;
     spsh__builder_append_text(&text, "\"}\n{\"path\":\"b\"}\n");
     memory = (spsh__text_memory){text.data, text.size_bytes};

@@ -85,7 +85,7 @@ static void test_the_beam_needs_a_blank_between_equals(void)
     spsh__beam_close(beam);
 }
 
-static void test_the_beam_of_nothing_and_of_less_room(void)
+static void test_the_beam_of_nothing_and_of_less_capacity(void)
 {
     const float rows[] = {-9, 0, -9, -9, -9, 0, 0, -9, -9, -9, 0, -9}; /* 1 2 - 1 */
     spsh__score_rows r = {rows, 4, 3, 3, 0};
@@ -281,7 +281,7 @@ TEST_MAIN(unit_decoder)
     RUN(test_greedy_takes_the_first_of_equals);
     RUN(test_the_beam_adds_paths);
     RUN(test_the_beam_needs_a_blank_between_equals);
-    RUN(test_the_beam_of_nothing_and_of_less_room);
+    RUN(test_the_beam_of_nothing_and_of_less_capacity);
     RUN(test_the_beam_takes_the_first_of_equals);
     RUN(test_the_beam_of_no_numbers);
     RUN(test_beams_that_cannot_be);

@@ -12,7 +12,7 @@
 
 enum {
     STAGES_MAX = 4,
-    LEAVES = 8,
+    MICRO_BATCHES = 8,
     STEPS = 3,
     BATCH_MAX = 3,
     FRAMES_MAX = 12,
@@ -23,7 +23,7 @@ enum {
 typedef struct run_kind {
     const char *name, *backend;
     spsh__model_shape shape;
-    uint32_t stages, leaves;
+    uint32_t stages, micro_batches;
     bool is_plain; /* without pipeline_parallel.h */
     const uint32_t *cuts;
     uint32_t dies; /* stage that ends in the second step; 0: none (the first stage stays) */
@@ -46,8 +46,8 @@ typedef struct learner {
     spsh__strategy *strategy;
     spsh__learner learner;
     spsh__slice *buckets;
-    uint32_t leaf; /* micro-batch in the backward pass */
-    double rows[LEAVES][2];
+    uint32_t index; /* micro-batch in the backward pass */
+    double rows[MICRO_BATCHES][2];
     spsh_status status;
     spsh_error error;
 } learner;
@@ -76,9 +76,9 @@ static uint32_t below(uint64_t *state, uint32_t end)
     return (uint32_t)(test_random(state) % end);
 }
 
-static void make_batch(const run_kind *k, uint64_t step, uint32_t leaf, micro_batch *b)
+static void make_batch(const run_kind *k, uint64_t step, uint32_t index, micro_batch *b)
 {
-    uint64_t state = 977 * step + leaf + 1;
+    uint64_t state = 977 * step + index + 1;
     (void)test_random(&state);
     *b = (micro_batch){
         .batch = {.batch = 1 + below(&state, BATCH_MAX), .frames = FRAMES_MAX - below(&state, 3)}
@@ -101,31 +101,31 @@ static void make_batch(const run_kind *k, uint64_t step, uint32_t leaf, micro_ba
 }
 
 /* The second step has an empty micro-batch in its middle. The third step ends early. */
-static bool is_empty(uint64_t step, uint32_t leaf)
+static bool is_empty(uint64_t step, uint32_t index)
 {
-    return step == 1 && leaf == 1;
+    return step == 1 && index == 1;
 }
 
-static uint32_t leaves_of(const run_kind *k, uint64_t step)
+static uint32_t micro_batches_of(const run_kind *k, uint64_t step)
 {
-    return step == 2 && k->leaves > 2 ? k->leaves - 1 : k->leaves;
+    return step == 2 && k->micro_batches > 2 ? k->micro_batches - 1 : k->micro_batches;
 }
 
 /* ---- a learner ---- */
 
-static spsh_status on_bucket(void *user, uint32_t leaf, uint32_t bucket, spsh_error *err)
+static spsh_status on_bucket(void *user, uint32_t index, uint32_t bucket, spsh_error *err)
 {
     const learner *l = (const learner *)user;
-    return l->strategy->ops->on_bucket_fn(l->strategy, leaf, bucket, err);
+    return l->strategy->ops->on_bucket_fn(l->strategy, index, bucket, err);
 }
 
-static spsh_status on_skip(void *user, uint32_t leaf, spsh_error *err)
+static spsh_status on_skip(void *user, uint32_t index, spsh_error *err)
 {
     const learner *l = (const learner *)user;
-    return l->strategy->ops->skip_leaf_fn(l->strategy, leaf, err);
+    return l->strategy->ops->skip_leaf_fn(l->strategy, index, err);
 }
 
-static spsh_status on_loss(void *user, uint32_t leaf, spsh__model *model,
+static spsh_status on_loss(void *user, uint32_t index, spsh__model *model,
                            spsh__backend_buffer logits, spsh_error *err)
 {
     learner *l = (learner *)user;
@@ -133,9 +133,9 @@ static spsh_status on_loss(void *user, uint32_t leaf, spsh__model *model,
     const spsh__backend_buffer gradients = spsh__model_logit_gradients(model);
     micro_batch b;
     (void)err;
-    make_batch(k, l->learner.step, leaf, &b);
+    make_batch(k, l->learner.step, index, &b);
     const uint32_t frames = spsh__model_out_frames(model, b.batch.frames);
-    double *row = l->rows[leaf];
+    double *row = l->rows[index];
     if (k->shape.kind == SPSH__MODEL_DS2) {
         spsh__ctc_result results[BATCH_MAX];
         const spsh__ctc_shape shape = {frames, b.batch.batch, k->shape.outputs, 0, 1};
@@ -162,35 +162,35 @@ static spsh_status on_loss(void *user, uint32_t leaf, spsh__model *model,
 static void on_plain_bucket(void *user, uint32_t bucket)
 {
     learner *l = (learner *)user;
-    REQUIRE(on_bucket(l, l->leaf, bucket, NULL) == SPSH_OK);
+    REQUIRE(on_bucket(l, l->index, bucket, NULL) == SPSH_OK);
 }
 
-static spsh_status put(learner *l, uint32_t leaf, const micro_batch *b, spsh_error *err)
+static spsh_status put(learner *l, uint32_t index, const micro_batch *b, spsh_error *err)
 {
     spsh__backend_buffer logits = {NULL, false};
     uint32_t lengths[BATCH_MAX];
     if (l->pipeline != NULL)
-        return spsh__stages_put(l->pipeline, leaf, b == NULL ? NULL : &b->batch, err);
+        return spsh__stages_put(l->pipeline, index, b == NULL ? NULL : &b->batch, err);
     if (b == NULL)
-        return on_skip(l, leaf, err);
+        return on_skip(l, index, err);
     spsh_status rc = spsh__model_forward(l->model, &b->batch, true, &logits, lengths, err);
     if (rc == SPSH_OK)
-        rc = on_loss(l, leaf, l->model, logits, err);
-    l->leaf = leaf;
+        rc = on_loss(l, index, l->model, logits, err);
+    l->index = index;
     if (rc == SPSH_OK)
         spsh__model_backward(l->model, spsh__model_logit_gradients(l->model), on_plain_bucket, l);
     return rc;
 }
 
-static spsh_status put_leaf(learner *l, uint32_t leaf, spsh_error *err)
+static spsh_status put_next(learner *l, uint32_t index, spsh_error *err)
 {
     micro_batch b;
-    if (is_empty(l->learner.step, leaf))
-        return put(l, leaf, NULL, err);
-    make_batch(&l->world->kind, l->learner.step, leaf, &b);
+    if (is_empty(l->learner.step, index))
+        return put(l, index, NULL, err);
+    make_batch(&l->world->kind, l->learner.step, index, &b);
     if (l->rank > 0)
         b.batch.features = NULL;
-    const spsh_status rc = put(l, leaf, &b, err);
+    const spsh_status rc = put(l, index, &b, err);
     free(b.features);
     return rc;
 }
@@ -215,9 +215,9 @@ static spsh_status train_step(learner *l, spsh_error *err)
     memset(l->rows, 0, sizeof(l->rows));
     if (l->pipeline != NULL)
         spsh__stages_begin(l->pipeline);
-    const uint32_t leaves = leaves_of(&l->world->kind, l->learner.step);
-    for (uint32_t leaf = 0; rc == SPSH_OK && leaf < leaves; leaf++)
-        rc = put_leaf(l, leaf, err);
+    const uint32_t micro_batches = micro_batches_of(&l->world->kind, l->learner.step);
+    for (uint32_t index = 0; rc == SPSH_OK && index < micro_batches; index++)
+        rc = put_next(l, index, err);
     if (rc == SPSH_OK && l->pipeline != NULL)
         rc = spsh__stages_end(l->pipeline, err);
     if (rc == SPSH_OK)
@@ -297,7 +297,7 @@ static spsh_status learn(learner *l, spsh_error *err)
     const run_kind *k = &l->world->kind;
     spsh_status rc = k->is_plain ? open_plain(l, err) : open_stage(l, err);
     l->learner.comm = l->own;
-    l->learner.virtual_world = k->leaves;
+    l->learner.virtual_world = k->micro_batches;
     if (rc == SPSH_OK)
         rc = spsh__strategy_open(k->is_plain ? "allreduce" : "pipeline", spsh_allocator_default(),
                                  &l->strategy, err);
@@ -403,7 +403,7 @@ static void check_same(const world *plain, const world *w, uint64_t elements, ui
                   plain->out.totals[step][1] == w->out.totals[step][1];
     if (!is_same)
         fprintf(stderr, "%s (%s): %u stages, %u micro-batches: other bits; loss %.17g, %.17g\n",
-                w->kind.name, w->kind.backend, w->kind.stages, w->kind.leaves,
+                w->kind.name, w->kind.backend, w->kind.stages, w->kind.micro_batches,
                 plain->out.totals[0][0], w->out.totals[0][0]);
     CHECK(is_same);
 }
@@ -479,13 +479,15 @@ static spsh__model_shape wide(void)
 
 static void test_stages_are_one_model_to_the_bit(void)
 {
-    static const uint32_t leaves[] = {1, 2, 4, 8};
+    static const uint32_t micro_batches[] = {1, 2, 4, 8};
     const spsh__model_shape shapes[] = {ds2(), ds2_forward(), hybrid()};
     static const char *const names[] = {"ds2", "ds2, forward", "hybrid"};
     for (size_t s = 0; s < 3; s++) {
         for (size_t i = 0; i < 4; i++) {
-            const run_kind kind = {
-                .name = names[s], .backend = "cpu", .shape = shapes[s], .leaves = leaves[i]};
+            const run_kind kind = {.name = names[s],
+                                   .backend = "cpu",
+                                   .shape = shapes[s],
+                                   .micro_batches = micro_batches[i]};
             for (uint32_t stages = 1; stages <= 3; stages++)
                 compare(kind, stages);
         }
@@ -495,11 +497,12 @@ static void test_stages_are_one_model_to_the_bit(void)
 static void test_doubles_and_wide_layers_are_so_too(void)
 {
     const run_kind doubles = {
-        .name = "doubles", .backend = "reference", .shape = ds2(), .leaves = 4};
-    const run_kind blocks = {.name = "wide", .backend = "cpu", .shape = wide(), .leaves = 2};
+        .name = "doubles", .backend = "reference", .shape = ds2(), .micro_batches = 4};
+    const run_kind blocks = {.name = "wide", .backend = "cpu", .shape = wide(), .micro_batches = 2};
     spsh__model_shape padded = ds2();
     padded.counts_padding = true;
-    const run_kind padding = {.name = "padding", .backend = "cpu", .shape = padded, .leaves = 4};
+    const run_kind padding = {
+        .name = "padding", .backend = "cpu", .shape = padded, .micro_batches = 4};
     compare(doubles, 3);
     compare(blocks, 2);
     compare(blocks, 4);
@@ -512,8 +515,11 @@ static void test_cuts_are_as_given(void)
     const spsh__model_shape shapes[] = {ds2(), hybrid()};
     for (size_t s = 0; s < 2; s++) {
         for (uint32_t cut = 1; cut < 5; cut++) {
-            const run_kind kind = {
-                .name = "cut", .backend = "cpu", .shape = shapes[s], .leaves = 3, .cuts = &cut};
+            const run_kind kind = {.name = "cut",
+                                   .backend = "cpu",
+                                   .shape = shapes[s],
+                                   .micro_batches = 3,
+                                   .cuts = &cut};
             compare(kind, 2);
         }
     }
@@ -521,8 +527,12 @@ static void test_cuts_are_as_given(void)
 
 static void test_a_stage_that_dies_ends_the_others(void)
 {
-    const run_kind kind = {
-        .name = "dies", .backend = "cpu", .shape = ds2(), .leaves = 4, .stages = 3, .dies = 1};
+    const run_kind kind = {.name = "dies",
+                           .backend = "cpu",
+                           .shape = ds2(),
+                           .micro_batches = 4,
+                           .stages = 3,
+                           .dies = 1};
     world *w = run(&kind);
     CHECK_I64(w->learners[1].status, SPSH_E_CANCELED);
     for (uint32_t i = 0; i < 3; i += 2) {
@@ -588,17 +598,17 @@ static void test_stages_are_balanced(void)
 }
 
 /* Length of a step if each operation takes 1. */
-static uint32_t simulate(uint32_t stages, uint32_t leaves)
+static uint32_t simulate(uint32_t stages, uint32_t micro_batches)
 {
-    uint32_t forward_at[STAGES_MAX][LEAVES + 1], backward_at[STAGES_MAX][LEAVES + 1];
+    uint32_t forward_at[STAGES_MAX][MICRO_BATCHES + 1], backward_at[STAGES_MAX][MICRO_BATCHES + 1];
     uint32_t forwards[STAGES_MAX] = {0}, backwards[STAGES_MAX] = {0};
     uint32_t now = 0;
-    while (backwards[0] < leaves) {
+    while (backwards[0] < micro_batches) {
         REQUIRE(now < 100);
         for (uint32_t s = 0; s < stages; s++) {
             const uint32_t f = forwards[s], b = backwards[s];
             const spsh__stages_operation next =
-                spsh__stages_next(spsh__stages_window(s, stages), f, b, f < leaves);
+                spsh__stages_next(spsh__stages_window(s, stages), f, b, f < micro_batches);
             const bool is_last = s + 1 == stages;
             if (next == SPSH__STAGES_FORWARD &&
                 (s == 0 || (forwards[s - 1] > f && forward_at[s - 1][f] < now)))
@@ -617,8 +627,8 @@ static uint32_t simulate(uint32_t stages, uint32_t leaves)
 static void test_the_bubble_is_as_long_as_said(void)
 {
     for (uint32_t stages = 1; stages <= STAGES_MAX; stages++) {
-        for (uint32_t leaves = 1; leaves <= LEAVES; leaves++)
-            CHECK_U64(simulate(stages, leaves), 2 * (leaves + stages - 1));
+        for (uint32_t micro_batches = 1; micro_batches <= MICRO_BATCHES; micro_batches++)
+            CHECK_U64(simulate(stages, micro_batches), 2 * (micro_batches + stages - 1));
     }
 }
 

@@ -94,16 +94,16 @@ struct spsh__archive {
  * value after a failure. */
 static int64_t read_input(spsh__archive *a, size_t at)
 {
-    const size_t room = a->buffer_bytes - at;
+    const size_t space_bytes = a->buffer_bytes - at;
     int64_t got = 0;
 
     do {
         if (a->seekable) {
             uint64_t left = a->size_bytes > a->position ? a->size_bytes - a->position : 0;
-            size_t bytes = left < room ? (size_t)left : room;
+            size_t bytes = left < space_bytes ? (size_t)left : space_bytes;
             got = a->io->pread_fn(a->io->user, a->fd, a->buffer + at, bytes, a->position);
         } else {
-            got = read(a->fd, a->buffer + at, room);
+            got = read(a->fd, a->buffer + at, space_bytes);
             got = got < 0 ? -(int64_t)errno : got;
         }
     } while (got == -EINTR && a->seekable);

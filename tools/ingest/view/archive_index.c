@@ -45,8 +45,8 @@ static spsh_status is_same_file(const spsh__archive_index *index, uint64_t a, ui
                 members[0].kind <= SPSH__MEMBER_SPOOLED && members[1].kind <= SPSH__MEMBER_SPOOLED;
     if (!*ret_same)
         return SPSH_OK;
-    uint8_t *room = malloc(2 * COMPARE_BYTES);
-    if (room == NULL)
+    uint8_t *buffers = malloc(2 * COMPARE_BYTES);
+    if (buffers == NULL)
         return SPSH_NO_MEMORY(err);
     for (int i = 0; i < 2 && rc == SPSH_OK; i++) {
         spsh__archive_piece(index, &members[i], &pieces[i]);
@@ -58,15 +58,15 @@ static spsh_status is_same_file(const spsh__archive_index *index, uint64_t a, ui
         uint64_t left = members[0].size_bytes - at;
         size_t bytes = left < COMPARE_BYTES ? (size_t)left : COMPARE_BYTES;
         for (int i = 0; i < 2 && rc == SPSH_OK; i++)
-            rc = spsh_io_read_exact(index->io, fds[i], room + (size_t)i * COMPARE_BYTES, bytes,
+            rc = spsh_io_read_exact(index->io, fds[i], buffers + (size_t)i * COMPARE_BYTES, bytes,
                                     pieces[i].offset_bytes + at, pieces[i].path, err);
-        *ret_same = rc == SPSH_OK && memcmp(room, room + COMPARE_BYTES, bytes) == 0;
+        *ret_same = rc == SPSH_OK && memcmp(buffers, buffers + COMPARE_BYTES, bytes) == 0;
         at += bytes;
     }
     for (int i = 0; i < 2; i++)
         if (fds[i] >= 0)
             (void)index->io->close_fn(index->io->user, fds[i]);
-    free(room);
+    free(buffers);
     return rc;
 }
 

@@ -104,20 +104,20 @@ static spsh_status decompress(const spsh__view *view, spsh__text_file *file, sps
     const spsh__archive_input input = {io, file->fd, file->path, file->offset_bytes,
                                        file->is_part ? file->offset_bytes + file->size_bytes
                                                      : SPSH_OFFSET_NONE};
-    spsh__archive_column room = {.fd = -1};
+    spsh__archive_column column = {.fd = -1};
     spsh__text_stream *stream = calloc(1, sizeof(*stream));
     if (stream == NULL)
         return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "%s: no memory to read it", file->path);
     stream->source = -1;
     spsh_status rc = spsh__archive_open_stream(&input, &stream->archive, err);
     if (rc == SPSH_OK)
-        rc = spsh__column_open(io, view->scratch_directory, &room, err);
+        rc = spsh__column_open(io, view->scratch_directory, &column, err);
     if (rc != SPSH_OK) {
         free_stream(stream);
         return rc;
     }
     stream->source = file->fd;
-    *file = (spsh__text_file){.fd = room.fd,
+    *file = (spsh__text_file){.fd = column.fd,
                               .path = file->path,
                               .size_bytes = SPSH__PIECE_BYTES_UNKNOWN,
                               .stream = stream};

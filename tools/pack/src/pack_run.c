@@ -279,13 +279,13 @@ static void append_example(spsh__builder *out, const char *reject)
 {
     static const char *const names[] = {"source", "line"};
     spsh__json_value values[2];
-    spsh__builder room = {0};
+    spsh__builder scratch = {0};
     spsh__builder name = {0};
     size_t offset = 0;
     if (reject == NULL ||
         spsh__json_pick(spsh__bytes_of(reject), names, 2, values, NULL, &offset) != NULL)
         return;
-    spsh__builder_append_bytes(&name, spsh__json_text(&values[0], &room));
+    spsh__builder_append_bytes(&name, spsh__json_text(&values[0], &scratch));
     const char *source = spsh__builder_text(&name);
     if (source != NULL && source[0] != '\0') {
         spsh__builder_append_text(out, ", the first ");
@@ -295,7 +295,7 @@ static void append_example(spsh__builder *out, const char *reject)
         spsh__builder_append_text(out, " in line ");
         spsh__builder_append_bytes(out, values[1].raw);
     }
-    spsh__builder_free(&room);
+    spsh__builder_free(&scratch);
     spsh__builder_free(&name);
 }
 

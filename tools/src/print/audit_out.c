@@ -145,19 +145,19 @@ int spsh__audit_print_estimate(const spsh_dedup_sources *sources, const spsh_aud
     spsh_error err = SPSH_ERROR_INIT;
     if (spsh_audit_estimate(sources, options, &cost, &err) != SPSH_OK)
         return spsh__source_fail(NULL, sources, &err);
-    const spsh__disk_room room = {options->work_path, cost.temporary_bytes, options->memory_bytes,
-                                  "200 bytes per match"};
+    const spsh__disk_space space = {options->work_path, cost.temporary_bytes, options->memory_bytes,
+                                    "200 bytes per match"};
     if (!json) {
         spsh__estimate_print_line("train", "%s", SPSH_SHOW_DURATION(cost.train_seconds));
         spsh__estimate_print_line("test", "%s", SPSH_SHOW_DURATION(cost.test_seconds));
         spsh__estimate_print_prints(&cost);
-        spsh__estimate_print_room(&room);
+        spsh__estimate_print_space(&space);
         return SPSH_EXIT_DONE;
     }
     spsh_json *line = spsh__json_new();
     spsh__json_put_real(line, "train_hours", cost.train_seconds / 3600);
     spsh__json_put_real(line, "test_hours", cost.test_seconds / 3600);
     spsh__estimate_put_prints(line, &cost);
-    spsh__estimate_put_room(line, &room);
+    spsh__estimate_put_space(line, &space);
     return spsh__cli_json(line);
 }

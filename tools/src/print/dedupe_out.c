@@ -295,11 +295,11 @@ int spsh__dedupe_print_estimate(const spsh_dedup_sources *sources,
     const double join_s = (options->flags & SPSH_DEDUPE_EXACT_ONLY) != 0
                               ? 0
                               : (double)cost.key_count / JOIN_KEYS_PER_S / options->threads;
-    const spsh__disk_room room = {options->work_path, cost.temporary_bytes, options->memory_bytes,
-                                  "about 1 kB per copy"};
+    const spsh__disk_space space = {options->work_path, cost.temporary_bytes, options->memory_bytes,
+                                    "about 1 kB per copy"};
     if (!json) {
         print_estimate(options, &cost, join_s);
-        spsh__estimate_print_room(&room);
+        spsh__estimate_print_space(&space);
         return SPSH_EXIT_DONE;
     }
     spsh_json *line = spsh__json_new();
@@ -308,6 +308,6 @@ int spsh__dedupe_print_estimate(const spsh_dedup_sources *sources,
     spsh__json_put_u64(line, "keys", cost.key_count);
     spsh__json_put_u64(line, "key_bytes", cost.key_count * KEY_BYTES);
     spsh__json_put_real(line, "join_hours", join_s / 3600);
-    spsh__estimate_put_room(line, &room);
+    spsh__estimate_put_space(line, &space);
     return spsh__cli_json(line);
 }

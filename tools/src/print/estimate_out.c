@@ -24,12 +24,12 @@ void spsh__estimate_print_prints(const spsh_dedup_cost *estimate)
                               SPSH_SHOW_BYTES(estimate->fingerprint_bytes));
 }
 
-void spsh__estimate_print_room(const spsh__disk_room *room)
+void spsh__estimate_print_space(const spsh__disk_space *space)
 {
     spsh__estimate_print_line("temporary space", "at most %s in %s",
-                              SPSH_SHOW_BYTES(room->temporary_bytes), room->work_path);
-    spsh__estimate_print_line("memory", "at most %s, and %s", SPSH_SHOW_BYTES(room->memory_bytes),
-                              room->per_match);
+                              SPSH_SHOW_BYTES(space->temporary_bytes), space->work_path);
+    spsh__estimate_print_line("memory", "at most %s, and %s", SPSH_SHOW_BYTES(space->memory_bytes),
+                              space->per_match);
 }
 
 void spsh__estimate_put_prints(spsh_json *json, const spsh_dedup_cost *estimate)
@@ -39,8 +39,8 @@ void spsh__estimate_put_prints(spsh_json *json, const spsh_dedup_cost *estimate)
     spsh__json_put_u64(json, "fingerprint_bytes", estimate->fingerprint_bytes);
 }
 
-void spsh__estimate_put_room(spsh_json *json, const spsh__disk_room *room)
+void spsh__estimate_put_space(spsh_json *json, const spsh__disk_space *space)
 {
-    spsh__json_put_u64(json, "temporary_bytes", room->temporary_bytes);
-    spsh__json_put_u64(json, "memory_bytes", room->memory_bytes);
+    spsh__json_put_u64(json, "temporary_bytes", space->temporary_bytes);
+    spsh__json_put_u64(json, "memory_bytes", space->memory_bytes);
 }

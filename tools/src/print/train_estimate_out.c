@@ -148,7 +148,7 @@ static uint64_t list_memory(const spsh_train_estimate *e, memory_part ret_parts[
     return sum;
 }
 
-static void print_room(const spsh_train_estimate *e)
+static void print_space(const spsh_train_estimate *e)
 {
     memory_part parts[MEMORY_PARTS];
     const uint64_t bytes = list_memory(e, parts);
@@ -181,7 +181,7 @@ static int print(const spsh_train_estimate *e)
     print_left_out(e);
     if (e->states == 0)
         print_texts(e);
-    print_room(e);
+    print_space(e);
     return SPSH_EXIT_DONE;
 }
 
@@ -259,7 +259,7 @@ static void put_texts(spsh_json *json, const spsh_train_estimate *e)
     spsh__json_end(json);
 }
 
-static void put_room(spsh_json *json, const spsh_train_estimate *e)
+static void put_space(spsh_json *json, const spsh_train_estimate *e)
 {
     memory_part parts[MEMORY_PARTS];
     spsh__json_put_u64(json, "memory_bytes", list_memory(e, parts));
@@ -288,7 +288,7 @@ static int put(const spsh_train_estimate *e)
     put_data(json, e);
     put_epoch(json, e);
     put_texts(json, e);
-    put_room(json, e);
+    put_space(json, e);
     return spsh__cli_json(json);
 }
 

@@ -95,12 +95,12 @@ void spsh__backend_close(spsh__backend *backend)
 spsh_status spsh__host_alloc(spsh__backend *b, size_t count, spsh__backend_buffer *ret,
                              spsh_error *err)
 {
-    const size_t room = ALIGNMENT_BYTES + sizeof(void *);
+    const size_t extra_bytes = ALIGNMENT_BYTES + sizeof(void *);
     size_t size_bytes = 0;
     char *block = NULL;
     if (!__builtin_mul_overflow(count, b->ops->element_bytes, &size_bytes) &&
-        size_bytes <= SIZE_MAX - room)
-        block = spsh__new(&b->allocator, 1, size_bytes + room);
+        size_bytes <= SIZE_MAX - extra_bytes)
+        block = spsh__new(&b->allocator, 1, size_bytes + extra_bytes);
     if (block == NULL)
         return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "backend %s: %zu elements of %zu bytes",
                          b->ops->name, count, b->ops->element_bytes);

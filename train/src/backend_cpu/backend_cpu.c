@@ -6,21 +6,21 @@
 
 enum { THREADS_MAX = 1024 };
 
-static float *grow(spsh__backend *b, spsh__cpu_room *room, size_t floats)
+static float *grow(spsh__backend *b, spsh__cpu_buffer *buffer, size_t floats)
 {
     spsh__cpu *cpu = spsh__cpu_of(b);
-    if (floats <= room->floats && room->data.data != NULL)
-        return spsh__f32(room->data);
-    spsh__host_free(b, room->data);
-    *room = (spsh__cpu_room){.floats = 0};
+    if (floats <= buffer->floats && buffer->data.data != NULL)
+        return spsh__f32(buffer->data);
+    spsh__host_free(b, buffer->data);
+    *buffer = (spsh__cpu_buffer){.floats = 0};
     spsh_error err = SPSH_ERROR_INIT;
-    if (spsh__host_alloc(b, floats, &room->data, &err) != SPSH_OK) {
+    if (spsh__host_alloc(b, floats, &buffer->data, &err) != SPSH_OK) {
         if (cpu->failure.status == SPSH_OK)
             cpu->failure = err;
         return NULL;
     }
-    room->floats = floats;
-    return spsh__f32(room->data);
+    buffer->floats = floats;
+    return spsh__f32(buffer->data);
 }
 
 float *spsh__cpu_scratch(spsh__backend *b, size_t floats)

@@ -7,17 +7,17 @@
 #include "cpu_kernels.h"
 #include "cpu_pool.h"
 
-typedef struct spsh__cpu_room {
+typedef struct spsh__cpu_buffer {
     spsh__backend_buffer data;
     size_t floats;
-} spsh__cpu_room;
+} spsh__cpu_buffer;
 
 typedef struct spsh__cpu {
     spsh__cpu_pool *pool;
     const spsh__cpu_kernels *kernels;
-    spsh__cpu_room scratch;      /* scratch of the current operator */
-    spsh__cpu_room gemm_scratch; /* scratch of a product within it */
-    spsh_error failure;          /* first failure */
+    spsh__cpu_buffer scratch;      /* scratch of the current operator */
+    spsh__cpu_buffer gemm_scratch; /* scratch of a product within it */
+    spsh_error failure;            /* first failure */
 } spsh__cpu;
 
 static inline spsh__cpu *spsh__cpu_of(const spsh__backend *b)

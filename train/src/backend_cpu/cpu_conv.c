@@ -221,15 +221,15 @@ static size_t table_floats(const spsh__cpu_kernels *kernels, size_t channels, si
 }
 
 static void take_table(taps *t, const spsh__cpu_kernels *kernels, size_t channels, size_t depth,
-                       float *room)
+                       float *scratch)
 {
     const size_t padded_channels = spsh__round_up(channels, kernels->tile_rows);
     t->kernels = kernels;
     t->channels = channels;
     t->depth = depth;
-    t->rows = room;
-    t->offsets = (uint32_t *)(void *)(room + padded_channels * depth);
-    memset(room, 0, padded_channels * depth * sizeof(*room));
+    t->rows = scratch;
+    t->offsets = (uint32_t *)(void *)(scratch + padded_channels * depth);
+    memset(scratch, 0, padded_channels * depth * sizeof(*scratch));
 }
 
 static size_t kernel_size(const spsh__conv_shape *s)
@@ -304,10 +304,10 @@ void spsh__cpu_conv_forward(spsh__backend *b, const spsh__conv_shape *s, spsh__b
         return;
     }
     const size_t table = table_floats(kernels, s->out_channels, depth);
-    float *room = spsh__cpu_scratch(b, table + padded_floats(&in));
-    if (room == NULL)
+    float *scratch = spsh__cpu_scratch(b, table + padded_floats(&in));
+    if (scratch == NULL)
         return;
-    in.data = room + table;
+    in.data = scratch + table;
     const size_t in_size = (size_t)s->in_channels * s->in_bins * s->in_frames;
     const size_t plane = (size_t)s->out_bins * s->out_frames;
     taps t = {
@@ -321,7 +321,7 @@ void spsh__cpu_conv_forward(spsh__backend *b, const spsh__conv_shape *s, spsh__b
         .line_stride = s->out_frames,
         .frame_stride = 1
     };
-    take_table(&t, kernels, s->out_channels, depth, room);
+    take_table(&t, kernels, s->out_channels, depth, scratch);
     forward_table(s, &in, spsh__f32(weight), &t);
     for (size_t n = 0; n < s->batch; n++) {
         copy_x(b, s, &in, spsh__f32(x) + n * in_size);
@@ -527,12 +527,12 @@ static bool backward_open(spsh__backend *b, backward *w)
     }
     const size_t x_floats = padded_floats(&w->x), dy_floats = padded_floats(&w->dy);
     const size_t tables = w->g->dx.data == NULL ? 0 : tables_floats(s, w->kernels);
-    float *room = spsh__cpu_scratch(b, x_floats + dy_floats + tables);
-    if (room == NULL)
+    float *scratch = spsh__cpu_scratch(b, x_floats + dy_floats + tables);
+    if (scratch == NULL)
         return false;
-    w->x.data = room;
-    w->dy.data = room + x_floats;
-    w->tables = room + x_floats + dy_floats;
+    w->x.data = scratch;
+    w->dy.data = scratch + x_floats;
+    w->tables = scratch + x_floats + dy_floats;
     const size_t pieces_per_channel = (GRAD_PIECES_MIN + s->in_channels - 1) / s->in_channels;
     w->bins_per_piece = (s->kernel_bins + pieces_per_channel - 1) / pieces_per_channel;
     return true;

@@ -78,8 +78,8 @@ typedef struct recurrence {
     float *gates, *inner;
     float *y;
     const float *dy;
-    float *room; /* memory of all pieces */
-    size_t room_per_piece;
+    float *scratch; /* memory of all pieces */
+    size_t floats_per_piece;
     size_t stride; /* stride of product */
 } recurrence;
 
@@ -102,11 +102,11 @@ static piece_state piece_open(const recurrence *w, size_t piece)
     piece_state p;
     p.first = piece * PIECE_UTTERANCES;
     p.count = spsh__least(PIECE_UTTERANCES, w->s->batch - p.first);
-    p.turned = w->room + piece * w->room_per_piece;
+    p.turned = w->scratch + piece * w->floats_per_piece;
     p.product = p.turned + PIECE_UTTERANCES * w->panels.depth;
     p.carry = p.product + PIECE_UTTERANCES * w->stride;
     p.zeros = p.carry + PIECE_UTTERANCES * (size_t)w->s->hidden;
-    memset(p.turned, 0, w->room_per_piece * sizeof(float));
+    memset(p.turned, 0, w->floats_per_piece * sizeof(float));
     return p;
 }
 
@@ -217,13 +217,14 @@ static bool recurrence_open(spsh__backend *b, recurrence *w, const spsh__rnn_sha
     w->panels.depth = depth;
     w->panels.columns = columns;
     w->stride = spsh__round_up(columns, kernels->lanes);
-    w->room_per_piece = piece_floats(s, depth, w->stride);
-    float *room = spsh__cpu_scratch(b, panel_floats + bias_floats + pieces * w->room_per_piece);
-    if (room == NULL)
+    w->floats_per_piece = piece_floats(s, depth, w->stride);
+    float *scratch =
+        spsh__cpu_scratch(b, panel_floats + bias_floats + pieces * w->floats_per_piece);
+    if (scratch == NULL)
         return false;
-    w->panels.to = room;
-    w->bias = room + panel_floats;
-    w->room = room + panel_floats + bias_floats;
+    w->panels.to = scratch;
+    w->bias = scratch + panel_floats;
+    w->scratch = scratch + panel_floats + bias_floats;
     return true;
 }
 

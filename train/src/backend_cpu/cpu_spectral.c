@@ -438,19 +438,19 @@ static spectral spectral_of(spsh__backend *b, const spsh__conv_shape *s)
 }
 
 /* Memory is laid out twice: first to count it, then to assign it. */
-typedef struct room {
+typedef struct arena {
     float *data;
     size_t used;
-} room;
+} arena;
 
-static float *take(room *r, size_t floats)
+static float *take(arena *r, size_t floats)
 {
     float *here = r->data == NULL ? NULL : r->data + r->used;
     r->used += spsh__round_up(floats, 64);
     return here;
 }
 
-static void take_common(spectral *w, room *r, size_t rows, size_t depth)
+static void take_common(spectral *w, arena *r, size_t rows, size_t depth)
 {
     const size_t tile = w->kernels->tile_rows;
     w->forth = take(r, matrix_floats(w->kernels));
@@ -477,9 +477,9 @@ static bool is_addressable(const field *f)
 
 /* Allocate scratch for the buffers that lay_out places. Return false if it is not available, or too
  * large for the offsets. */
-static bool spectral_open(spsh__backend *b, spectral *w, void (*lay_out)(spectral *w, room *r))
+static bool spectral_open(spsh__backend *b, spectral *w, void (*lay_out)(spectral *w, arena *r))
 {
-    room r = {NULL, 0};
+    arena r = {NULL, 0};
     lay_out(w, &r);
     const bool fits = is_addressable(&w->x) && is_addressable(&w->out) && is_addressable(&w->dy);
     r.data = spsh__cpu_scratch(b, fits ? r.used : SIZE_MAX / sizeof(float));
@@ -504,7 +504,7 @@ static void analyse(spsh__backend *b, const spectral *w, const field *to, const 
 
 /* --- forward --- */
 
-static void lay_out_forward(spectral *w, room *r)
+static void lay_out_forward(spectral *w, arena *r)
 {
     const spsh__conv_shape *s = w->s;
     const size_t tile = w->kernels->tile_rows;
@@ -574,7 +574,7 @@ static size_t dy_lines_before(const spsh__conv_shape *s)
     return (s->kernel_bins - 1) / s->stride_bins;
 }
 
-static void lay_out_backward(spectral *w, room *r)
+static void lay_out_backward(spectral *w, arena *r)
 {
     const spsh__conv_shape *s = w->s;
     const size_t tile = w->kernels->tile_rows;

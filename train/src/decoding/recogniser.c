@@ -85,7 +85,7 @@ void spsh_recogniser_close(spsh_recogniser *r)
 }
 
 /* Ensure capacity for a batch whose longest utterance has `frames` frames. */
-static spsh_status make_room(spsh_recogniser *r, uint32_t frames, spsh_error *err)
+static spsh_status ensure_capacity(spsh_recogniser *r, uint32_t frames, spsh_error *err)
 {
     const uint32_t dim = spsh_featgen_dim(r->featgen);
     if (r->evaluator != NULL && frames <= r->trained->limits.frames_max)
@@ -211,7 +211,7 @@ static spsh_status hear_batch(spsh_recogniser *r, const spsh_speech *speech, con
     const size_t stride = (size_t)frames * spsh_featgen_dim(r->featgen);
     uint32_t lengths[BATCH_MAX];
     const char *text = NULL;
-    spsh_status rc = make_room(r, frames, err);
+    spsh_status rc = ensure_capacity(r, frames, err);
     for (uint32_t n = 0; n < batch && rc == SPSH_OK; n++)
         rc = compute(r, &speech[order[n].number], r->features + n * stride, frames, &lengths[n],
                      err);

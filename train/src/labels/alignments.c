@@ -64,8 +64,8 @@ static spsh_status fail_line(const reader *r, const char *what, spsh_error *err)
 }
 
 /* Ensure capacity for `more` further elements; *memory may move. */
-static bool has_room(void **memory, uint64_t count, uint64_t more, uint64_t *capacity,
-                     size_t element_bytes)
+static bool ensure_capacity(void **memory, uint64_t count, uint64_t more, uint64_t *capacity,
+                            size_t element_bytes)
 {
     if (count + more <= *capacity)
         return true;
@@ -203,7 +203,7 @@ static spsh_status add_frame(spsh__alignments *a, aligned *u, uint32_t state, sp
         ++*last;
         return SPSH_OK;
     }
-    if (!has_room((void **)&a->runs, a->run_count, 1, &a->run_capacity, sizeof(*a->runs)))
+    if (!ensure_capacity((void **)&a->runs, a->run_count, 1, &a->run_capacity, sizeof(*a->runs)))
         return SPSH_NO_MEMORY(err);
     a->runs[a->run_count++] = state << RUN_BITS;
     return SPSH_OK;
@@ -224,8 +224,9 @@ static spsh_status add_utterance(reader *r, spsh_bytes id, aligned **ret, spsh_e
                          "%s: line %llu: utterance '%.*s' already has an alignment", r->path,
                          (unsigned long long)r->line,
                          (int)(id.size_bytes < 100 ? id.size_bytes : 100), (const char *)id.data);
-    if (!has_room((void **)&a->ids, a->id_bytes, id.size_bytes, &a->id_capacity, 1) ||
-        !has_room((void **)&a->utterances, a->count, 1, &a->capacity, sizeof(*a->utterances)))
+    if (!ensure_capacity((void **)&a->ids, a->id_bytes, id.size_bytes, &a->id_capacity, 1) ||
+        !ensure_capacity((void **)&a->utterances, a->count, 1, &a->capacity,
+                         sizeof(*a->utterances)))
         return SPSH_NO_MEMORY(err);
     memcpy(a->ids + a->id_bytes, id.data, id.size_bytes);
     a->utterances[a->count] =

@@ -326,7 +326,7 @@ static spsh_status add_points(making *m)
 {
     const uint64_t *counts = m->counted->point_counts;
     size_t count = 0;
-    size_t room = m->symbol_max;
+    size_t capacity = m->symbol_max;
     for (int32_t point = 0; point < POINTS; point++)
         count += counts[point] > 0;
     frequency *found = malloc((count + 1) * sizeof(*found));
@@ -337,9 +337,9 @@ static spsh_status add_points(making *m)
         if (counts[point] > 0)
             found[count++] = (frequency){counts[point], point};
     spsh_status rc = m->counted->has_pieces ? add_point(m, SPSH__POINT_WORD) : SPSH_OK;
-    room -= m->symbol_count;
+    capacity -= m->symbol_count;
     qsort(found, count, sizeof(*found), by_frequency);
-    count = count < room ? count : room;
+    count = count < capacity ? count : capacity;
     qsort(found, count, sizeof(*found), by_code_point);
     for (size_t i = 0; i < count && rc == SPSH_OK; i++)
         rc = add_point(m, found[i].point);

@@ -13,26 +13,26 @@ enum { TAG_ARENA = 20020, PART_ELEMENTS = 1 << 18 };
 
 /* ---- opening ---- */
 
-static spsh_status on_loss(void *user, uint32_t leaf, spsh__model *model,
+static spsh_status on_loss(void *user, uint32_t micro_batch, spsh__model *model,
                            spsh__backend_buffer logits, spsh_error *err)
 {
     spsh__run *r = (spsh__run *)user;
-    (void)leaf, (void)err;
+    (void)micro_batch, (void)err;
     spsh__loss_put(&r->loss, r->leaf.batch, model, logits, r->progress.loss_scale.scale);
     spsh__loss_take(&r->loss, r->leaf.batch, r->rows.domain_count, r->leaf.row);
     return SPSH_OK;
 }
 
-static spsh_status on_bucket(void *user, uint32_t leaf, uint32_t bucket, spsh_error *err)
+static spsh_status on_bucket(void *user, uint32_t micro_batch, uint32_t bucket, spsh_error *err)
 {
     const spsh__run *r = (const spsh__run *)user;
-    return r->strategy->ops->on_bucket_fn(r->strategy, leaf, bucket, err);
+    return r->strategy->ops->on_bucket_fn(r->strategy, micro_batch, bucket, err);
 }
 
-static spsh_status on_skip(void *user, uint32_t leaf, spsh_error *err)
+static spsh_status on_skip(void *user, uint32_t micro_batch, spsh_error *err)
 {
     const spsh__run *r = (const spsh__run *)user;
-    return r->strategy->ops->skip_leaf_fn(r->strategy, leaf, err);
+    return r->strategy->ops->skip_leaf_fn(r->strategy, micro_batch, err);
 }
 
 /* Read the cuts of train.stages. */

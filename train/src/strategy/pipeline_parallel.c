@@ -22,8 +22,8 @@ typedef struct context {
     uint32_t in_rows;
 } context;
 
-typedef struct entry { /* a leaf of the step */
-    uint32_t leaf;
+typedef struct entry { /* a micro-batch of the step */
+    uint32_t micro_batch;
     bool is_empty;
 } entry;
 
@@ -47,9 +47,10 @@ struct spsh__stages {
     spsh__backend_buffer out[2]; /* gradients that go out, by turns */
     spsh__comm_handle out_sent[2];
     entry entries[SPSH__LEAVES_MAX];
-    uint32_t entry_count, entry_next; /* leaves of the step; first leaf that is not done */
+    uint32_t entry_count,
+        entry_next; /* micro-batches of the step; first micro-batch that is not done */
     uint32_t forwards, backwards;
-    uint32_t leaf; /* in backward */
+    uint32_t micro_batch; /* in backward */
     spsh_status bucket_status;
     spsh_error bucket_error;
 };
@@ -284,7 +285,7 @@ static void on_bucket(void *user, uint32_t bucket)
 {
     spsh__stages *p = (spsh__stages *)user;
     if (p->bucket_status == SPSH_OK)
-        p->bucket_status = p->o.bucket_fn(p->o.user, p->leaf, bucket, &p->bucket_error);
+        p->bucket_status = p->o.bucket_fn(p->o.user, p->micro_batch, bucket, &p->bucket_error);
 }
 
 /* Send the gradients of the stage's input. They are copied from scratch to a separate buffer, so
@@ -311,7 +312,7 @@ static spsh_status go_back(spsh__stages *p, spsh_error *err)
     if (!p->is_last)
         p->ops->copy_fn(p->backend, gradients, c->gradients, c->out_elements);
     p->ops->copy_fn(p->backend, p->own_statistics, c->statistics, p->statistics_elements);
-    p->leaf = p->entries[p->entry_next++].leaf;
+    p->micro_batch = p->entries[p->entry_next++].micro_batch;
     spsh__model_backward(c->model, gradients, on_bucket, p);
     rc = spsh__fail_again(p->bucket_status, &p->bucket_error, err);
     if (rc == SPSH_OK && p->comm->rank > 0)
@@ -320,12 +321,12 @@ static spsh_status go_back(spsh__stages *p, spsh_error *err)
     return rc;
 }
 
-/* Empty leaves come when it is their turn. */
+/* Empty micro-batches come when it is their turn. */
 static spsh_status skip_empty(spsh__stages *p, spsh_error *err)
 {
     spsh_status rc = SPSH_OK;
     while (rc == SPSH_OK && p->entry_next < p->entry_count && p->entries[p->entry_next].is_empty)
-        rc = p->o.skip_fn(p->o.user, p->entries[p->entry_next++].leaf, err);
+        rc = p->o.skip_fn(p->o.user, p->entries[p->entry_next++].micro_batch, err);
     return rc;
 }
 
@@ -354,7 +355,7 @@ static spsh_status send_on(spsh__stages *p, context *c, spsh__backend_buffer out
                                                  &c->sent, err);
 }
 
-static spsh_status go_forward(spsh__stages *p, uint32_t leaf, const spsh__model_batch *batch,
+static spsh_status go_forward(spsh__stages *p, uint32_t micro_batch, const spsh__model_batch *batch,
                               spsh_error *err)
 {
     context *c = &p->contexts[p->forwards % p->window];
@@ -373,7 +374,8 @@ static spsh_status go_forward(spsh__stages *p, uint32_t leaf, const spsh__model_
     c->in_rows = (uint32_t)rows;
     c->out_elements = rows * spsh__model_stage_out_width(c->model);
     p->forwards++;
-    return p->is_last ? p->o.loss_fn(p->o.user, leaf, c->model, out, err) : send_on(p, c, out, err);
+    return p->is_last ? p->o.loss_fn(p->o.user, micro_batch, c->model, out, err)
+                      : send_on(p, c, out, err);
 }
 
 /* ---- a step ---- */
@@ -386,22 +388,22 @@ void spsh__stages_begin(spsh__stages *p)
     p->ops->copy_fn(p->backend, p->statistics_before, p->own_statistics, p->statistics_elements);
 }
 
-static spsh_status note(spsh__stages *p, uint32_t leaf, bool is_empty, spsh_error *err)
+static spsh_status note(spsh__stages *p, uint32_t micro_batch, bool is_empty, spsh_error *err)
 {
     if (p->entry_count == SPSH__LEAVES_MAX)
         return SPSH_FAIL(err, SPSH_E_LIMIT, "a step has more than %u micro-batches",
                          SPSH__LEAVES_MAX);
-    p->entries[p->entry_count++] = (entry){leaf, is_empty};
+    p->entries[p->entry_count++] = (entry){micro_batch, is_empty};
     return SPSH_OK;
 }
 
-spsh_status spsh__stages_put(spsh__stages *p, uint32_t leaf, const spsh__model_batch *batch,
+spsh_status spsh__stages_put(spsh__stages *p, uint32_t micro_batch, const spsh__model_batch *batch,
                              spsh_error *err)
 {
     spsh__comm_handle coming = 0;
     spsh_status rc = SPSH_OK;
     if (batch == NULL) {
-        rc = note(p, leaf, true, err);
+        rc = note(p, micro_batch, true, err);
         return rc != SPSH_OK ? rc : skip_empty(p, err);
     }
     if (p->comm->rank > 0) {
@@ -415,8 +417,8 @@ spsh_status spsh__stages_put(spsh__stages *p, uint32_t leaf, const spsh__model_b
     if (rc == SPSH_OK)
         rc = wait_for(p, &coming, err);
     if (rc == SPSH_OK)
-        rc = note(p, leaf, false, err);
-    return rc != SPSH_OK ? rc : go_forward(p, leaf, batch, err);
+        rc = note(p, micro_batch, false, err);
+    return rc != SPSH_OK ? rc : go_forward(p, micro_batch, batch, err);
 }
 
 /* Wait until all messages are sent: the next step overwrites the memory of the contexts. */

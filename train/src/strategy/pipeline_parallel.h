@@ -7,14 +7,14 @@
  *
  *     spsh__stages_open(&options, &p, &err);
  *     each step:  spsh__stages_begin(p);
- *                 each micro-batch:  spsh__stages_put(p, leaf, &batch, &err);
+ *                 each micro-batch:  spsh__stages_put(p, number, &batch, &err);
  *                 spsh__stages_end(p, &err);                    gradients are complete
  *
  * The leaves of a step (strategy.h) are its micro-batches. Every stage gets all of them, in the
- * same order, and runs them in the order of pipeline_schedule.h. bucket_fn gets the gradients leaf
- * by leaf, in order. The running statistics of each leaf start from the values at the beginning of
- * the step. The sum of leaves (gradient_sum.h) therefore has the same bits as in one process that
- * has all blocks and runs the leaves one by one.
+ * same order, and runs them in the order of pipeline_schedule.h. bucket_fn gets the gradients
+ * micro-batch by micro-batch, in order. The running statistics of each micro-batch start from the
+ * values at the beginning of the step. The sum of micro-batches (gradient_sum.h) therefore has the
+ * same bits as in one process that has all blocks and runs the micro-batches one by one.
  *
  * Activations and gradients are sent in the backend's format, without a header: both sides know the
  * shape of a batch. Messages move while the stage computes. A stage posts its next receive before
@@ -37,11 +37,11 @@ typedef struct spsh__stages_options {
     uint32_t cut_count;
     /* Compute the loss after forward, on the last stage. Writes the model's
      * spsh__model_logit_gradients. */
-    spsh_status (*loss_fn)(void *user, uint32_t leaf, spsh__model *model,
+    spsh_status (*loss_fn)(void *user, uint32_t micro_batch, spsh__model *model,
                            spsh__backend_buffer logits, spsh_error *err);
     /* See on_bucket_fn and skip_leaf_fn of the strategy. */
-    spsh_status (*bucket_fn)(void *user, uint32_t leaf, uint32_t bucket, spsh_error *err);
-    spsh_status (*skip_fn)(void *user, uint32_t leaf, spsh_error *err);
+    spsh_status (*bucket_fn)(void *user, uint32_t micro_batch, uint32_t bucket, spsh_error *err);
+    spsh_status (*skip_fn)(void *user, uint32_t micro_batch, spsh_error *err);
     void *user;
 } spsh__stages_options;
 
@@ -63,9 +63,9 @@ const spsh__model *spsh__stages_layout(const spsh__stages *p);
 void spsh__stages_learner(const spsh__stages *p, spsh__learner *learner);
 
 void spsh__stages_begin(spsh__stages *p);
-/* Add one micro-batch. batch: NULL for an empty leaf; not needed after the call. Only the first
- * stage reads the features. */
-spsh_status spsh__stages_put(spsh__stages *p, uint32_t leaf, const spsh__model_batch *batch,
+/* Add one micro-batch. batch: NULL for an empty micro-batch; not needed after the call. Only the
+ * first stage reads the features. */
+spsh_status spsh__stages_put(spsh__stages *p, uint32_t micro_batch, const spsh__model_batch *batch,
                              spsh_error *err);
 spsh_status spsh__stages_end(spsh__stages *p, spsh_error *err);
 

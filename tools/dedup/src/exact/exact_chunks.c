@@ -326,8 +326,8 @@ static spsh_status read_offset(pair_reading *r, chunk_pair *pair, spsh_error *er
         bool is_worth = false;
         spsh__match match = {.tier = SPSH_TIER_CHUNKS};
         const uint64_t first = hit.first;
-        const uint64_t room = first > covered ? first - covered : 0;
-        const spsh__exact_span span = {&r->a, &r->b, first, in_b(r, first), room};
+        const uint64_t gap = first > covered ? first - covered : 0;
+        const spsh__exact_span span = {&r->a, &r->b, first, in_b(r, first), gap};
         rc = spsh__exact_equal(r->reader, &span, true, &before, err);
         if (rc == SPSH_OK)
             rc = go_forwards(r, &hit, &has_hit, &end, &match.votes, err);

@@ -96,8 +96,8 @@ typedef struct overlap {
 static overlap overlap_of(const pair *p)
 {
     const int64_t first = p->offset < 0 ? -p->offset : 0;
-    const int64_t room = (int64_t)p->b->frame_count - p->offset;
-    const int64_t end = room < (int64_t)p->a->frame_count ? room : (int64_t)p->a->frame_count;
+    const int64_t b_end = (int64_t)p->b->frame_count - p->offset;
+    const int64_t end = b_end < (int64_t)p->a->frame_count ? b_end : (int64_t)p->a->frame_count;
     if (end <= first)
         return (overlap){0, 0};
     return (overlap){(size_t)first, (size_t)end};
@@ -198,8 +198,8 @@ static size_t count_active(const spsh__align_side *side, size_t first, size_t en
 static spsh_status measure_bits(const pair *p, overlap common, spsh__alignment *found,
                                 spsh_error *err)
 {
-    const size_t room = common.end - common.first;
-    uint32_t *words = calloc(room < WORDS_MAX ? room + 1 : WORDS_MAX, sizeof(*words));
+    const size_t count = common.end - common.first;
+    uint32_t *words = calloc(count < WORDS_MAX ? count + 1 : WORDS_MAX, sizeof(*words));
     size_t active = 0;
     uint64_t wrong = 0;
     if (words == NULL)

@@ -88,9 +88,9 @@ void spsh__bandwidth_begin(spsh__bandwidth *measure, uint32_t rate_hz, uint64_t 
 
 static uint64_t window_begin(const spsh__bandwidth *m, uint32_t window)
 {
-    const uint64_t room = m->samples > SIZE ? m->samples - SIZE : 0;
+    const uint64_t span = m->samples > SIZE ? m->samples - SIZE : 0;
     const uint64_t steps = m->window_count - 1;
-    return room / steps * window + room % steps * window / steps;
+    return span / steps * window + span % steps * window / steps;
 }
 
 /* Return the energy of all bins of one band, summed over all windows of the group. */

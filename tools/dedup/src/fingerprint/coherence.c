@@ -338,22 +338,22 @@ static void track(const spsh__stretch *stretch, block_lag *blocks, size_t count,
     }
 }
 
-/* Fit a line by the Theil-Sen estimator, the median of all slopes. `room` has capacity for one
+/* Fit a line by the Theil-Sen estimator, the median of all slopes. `scratch` has capacity for one
  * value per pair of blocks. */
-static void fit_line(const block_lag *good, size_t count, double *room, spsh__drift *drift)
+static void fit_line(const block_lag *good, size_t count, double *scratch, spsh__drift *drift)
 {
     size_t pairs = 0;
     for (size_t i = 0; i < count; i++)
         for (size_t k = i + 1; k < count; k++)
-            room[pairs++] = (good[k].lag - good[i].lag) / (good[k].middle - good[i].middle);
-    const double slope = median_of(room, pairs);
+            scratch[pairs++] = (good[k].lag - good[i].lag) / (good[k].middle - good[i].middle);
+    const double slope = median_of(scratch, pairs);
     for (size_t i = 0; i < count; i++)
-        room[i] = good[i].lag - slope * good[i].middle;
-    const double level = median_of(room, count);
+        scratch[i] = good[i].lag - slope * good[i].middle;
+    const double level = median_of(scratch, count);
     for (size_t i = 0; i < count; i++)
-        room[i] = fabs(good[i].lag - slope * good[i].middle - level);
+        scratch[i] = fabs(good[i].lag - slope * good[i].middle - level);
     drift->slope_ppm = slope * 1e6;
-    drift->spread_ms = median_of(room, count) / 8;
+    drift->spread_ms = median_of(scratch, count) / 8;
 }
 
 /* Find the longest run of loud blocks that do not agree. Quiet blocks between them belong to the
@@ -379,14 +379,14 @@ static void find_gap(const block_lag *blocks, size_t count, double gap_max, spsh
     }
 }
 
-static void sum_up(block_lag *blocks, size_t count, double good_min, double *room,
+static void sum_up(block_lag *blocks, size_t count, double good_min, double *scratch,
                    spsh__drift *drift)
 {
     size_t good = 0;
     for (size_t i = 0; i < count; i++)
         if (blocks[i].is_loud)
-            room[drift->block_count++] = fabs(blocks[i].ncc);
-    drift->block_median = median_of(room, drift->block_count);
+            scratch[drift->block_count++] = fabs(blocks[i].ncc);
+    drift->block_median = median_of(scratch, drift->block_count);
     for (size_t i = 0; i < count; i++)
         if (blocks[i].is_loud && fabs(blocks[i].ncc) >= good_min)
             blocks[good++] = blocks[i];
@@ -394,7 +394,7 @@ static void sum_up(block_lag *blocks, size_t count, double good_min, double *roo
     if (drift->block_count > 0)
         drift->block_share = (double)good / drift->block_count;
     if (good >= 2)
-        fit_line(blocks, good, room, drift);
+        fit_line(blocks, good, scratch, drift);
 }
 
 spsh_status spsh__follow_drift(const spsh__stretch *stretch, double lag, double good_min,
@@ -403,12 +403,12 @@ spsh_status spsh__follow_drift(const spsh__stretch *stretch, double lag, double 
     const size_t count = stretch->count / BLOCK;
     spsh_status rc = SPSH_OK;
     block_lag *blocks = calloc(count + 1, sizeof(*blocks));
-    double *room = calloc(count * count + 2, sizeof(*room));
+    double *scratch = calloc(count * count + 2, sizeof(*scratch));
     double loudest = 0;
     size_t best = 0;
 
     *ret_drift = (spsh__drift){0};
-    if (blocks == NULL || room == NULL) {
+    if (blocks == NULL || scratch == NULL) {
         rc = SPSH_NO_MEMORY(err);
         goto out;
     }
@@ -426,11 +426,11 @@ spsh_status spsh__follow_drift(const spsh__stretch *stretch, double lag, double 
     if (count > 0) {
         track(stretch, blocks, count, best, good_min);
         find_gap(blocks, count, gap_max, ret_drift);
-        sum_up(blocks, count, good_min, room, ret_drift);
+        sum_up(blocks, count, good_min, scratch, ret_drift);
     }
 out:
     free(blocks);
-    free(room);
+    free(scratch);
     return rc;
 }
 

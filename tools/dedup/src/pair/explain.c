@@ -123,8 +123,8 @@ static spsh_status normalise(const spsh__set_readers *readers, uint64_t ordinal,
 static spsh_status measure_texts(const spsh__builder *a, const spsh__builder *b,
                                  spsh__explain_facts *f, spsh_error *err)
 {
-    const size_t room = 2 * (size_t)TEXT_POINTS_MAX + 2 * (size_t)TEXT_POINTS_MAX + 3;
-    uint32_t *points = (uint32_t *)calloc(room, sizeof(*points));
+    const size_t point_count = 2 * (size_t)TEXT_POINTS_MAX + 2 * (size_t)TEXT_POINTS_MAX + 3;
+    uint32_t *points = (uint32_t *)calloc(point_count, sizeof(*points));
     if (points == NULL)
         return SPSH_NO_MEMORY(err);
     uint32_t *const others = points + TEXT_POINTS_MAX;

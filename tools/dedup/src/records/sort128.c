@@ -54,7 +54,8 @@ struct spsh__sort128 {
 
     spsh__u128 *records;
     spsh__u128 *scratch;
-    size_t filled, room, capacity; /* allocated capacity; maximum capacity */
+    size_t filled;
+    size_t capacity, capacity_max; /* of `records`, which grows */
     size_t block_records;
 
     spsh__spill *files[2];
@@ -88,8 +89,8 @@ spsh_status spsh__sort128_open(const spsh__sort128_options *options, spsh__sort1
     sort->memory_bytes = options->memory_bytes;
     sort->threads = options->threads;
     sort->block_records = (size_t)(block_bytes / RECORD_BYTES) - 1; /* one record is the seal */
-    sort->capacity = (size_t)(options->memory_bytes / 2 / RECORD_BYTES);
-    sort->capacity -= sort->capacity % sort->block_records;
+    sort->capacity_max = (size_t)(options->memory_bytes / 2 / RECORD_BYTES);
+    sort->capacity_max -= sort->capacity_max % sort->block_records;
     sort->merge_max = (size_t)(options->memory_bytes / (block_bytes + 64)) - 2;
     sort->temporary_path = strdup(options->temporary_path);
     if (sort->temporary_path == NULL) {
@@ -144,7 +145,7 @@ static spsh_status open_file(spsh__sort128 *sort, uint32_t file, spsh_error *err
 static spsh_status sort_buffer(spsh__sort128 *sort, spsh_error *err)
 {
     if (sort->scratch == NULL)
-        sort->scratch = malloc(sort->room * RECORD_BYTES);
+        sort->scratch = malloc(sort->capacity * RECORD_BYTES);
     if (sort->scratch == NULL)
         return SPSH_NO_MEMORY(err);
     return spsh__radix_sort128(sort->records, sort->scratch, sort->filled, sort->threads, err);
@@ -178,21 +179,21 @@ static spsh_status spill_buffer(spsh__sort128 *sort, spsh_error *err)
     return rc;
 }
 
-/* Grow the buffer to `wanted` records, limited by sort->capacity. */
+/* Grow the buffer to `wanted` records, limited by sort->capacity_max. */
 static spsh_status grow(spsh__sort128 *sort, size_t wanted, spsh_error *err)
 {
-    size_t room = sort->room == 0 ? sort->block_records : sort->room;
-    while (room < wanted && room < sort->capacity)
-        room *= 2;
-    if (room > sort->capacity)
-        room = sort->capacity;
-    if (room == sort->room)
+    size_t capacity = sort->capacity == 0 ? sort->block_records : sort->capacity;
+    while (capacity < wanted && capacity < sort->capacity_max)
+        capacity *= 2;
+    if (capacity > sort->capacity_max)
+        capacity = sort->capacity_max;
+    if (capacity == sort->capacity)
         return SPSH_OK;
-    spsh__u128 *grown = realloc(sort->records, room * RECORD_BYTES);
+    spsh__u128 *grown = realloc(sort->records, capacity * RECORD_BYTES);
     if (grown == NULL)
         return SPSH_NO_MEMORY(err);
     sort->records = grown;
-    sort->room = room;
+    sort->capacity = capacity;
     return SPSH_OK;
 }
 
@@ -207,17 +208,17 @@ spsh_status spsh__sort128_add(spsh__sort128 *sort, const spsh__u128 *records, si
         return SPSH_FAIL(err, sort->failure, "an earlier call of the sort failed");
     sort->count += count;
     while (rc == SPSH_OK && count > 0) {
-        if (sort->filled + count > sort->room)
+        if (sort->filled + count > sort->capacity)
             rc = grow(sort, sort->filled + count, err);
         if (rc != SPSH_OK)
             break;
-        const size_t room = sort->room - sort->filled;
-        const size_t taken = count < room ? count : room;
+        const size_t space = sort->capacity - sort->filled;
+        const size_t taken = count < space ? count : space;
         memcpy(sort->records + sort->filled, records, taken * RECORD_BYTES);
         sort->filled += taken;
         records += taken;
         count -= taken;
-        if (sort->filled == sort->capacity)
+        if (sort->filled == sort->capacity_max)
             rc = spill_buffer(sort, err);
     }
     sort->failure = rc;

@@ -318,10 +318,10 @@ static spsh_status add_audio(const run *r, const part_shard *shard, double *seco
                              spsh_error *err)
 {
     spsh_row rows[64];
-    const uint64_t room = sizeof(rows) / sizeof(rows[0]);
+    const uint64_t capacity = sizeof(rows) / sizeof(rows[0]);
     const uint64_t total = shard->seal.utterance_count;
-    for (uint64_t at = 0; at < total; at += room) {
-        const uint64_t count = total - at < room ? total - at : room;
+    for (uint64_t at = 0; at < total; at += capacity) {
+        const uint64_t count = total - at < capacity ? total - at : capacity;
         const spsh_status rc = spsh_dataset_rows(r->dataset, shard->first + at, count, rows, err);
         if (rc != SPSH_OK)
             return rc;

@@ -151,10 +151,11 @@ static spsh_status check_columns(spsh__segment *segment, spsh_error *err)
 char *spsh__segment_path(const spsh_dataset *dataset, const char *name)
 {
     const char *directory = spsh_dataset_path(dataset);
-    const size_t room = strlen(directory) + sizeof("/" SPSH__SEGMENT_DIRECTORY "/") + strlen(name);
-    char *path = malloc(room);
+    const size_t path_bytes =
+        strlen(directory) + sizeof("/" SPSH__SEGMENT_DIRECTORY "/") + strlen(name);
+    char *path = malloc(path_bytes);
     if (path != NULL)
-        (void)snprintf(path, room, "%s/" SPSH__SEGMENT_DIRECTORY "%s%s", directory,
+        (void)snprintf(path, path_bytes, "%s/" SPSH__SEGMENT_DIRECTORY "%s%s", directory,
                        name[0] != '\0' ? "/" : "", name);
     return path;
 }

@@ -304,12 +304,12 @@ static spsh_status drop_skipped(spsh__print_set *set, const member *m, spsh_erro
     spsh_status rc = spsh_dataset_skipped_positions(m->dataset, NULL, 0, &count, err);
     if (rc != SPSH_OK || count == 0)
         return rc;
-    const uint64_t room = count;
+    const uint64_t capacity = count;
     uint64_t *positions = malloc((size_t)count * sizeof(*positions));
     if (positions == NULL)
         return SPSH_NO_MEMORY(err);
-    rc = spsh_dataset_skipped_positions(m->dataset, positions, room, &count, err);
-    for (uint64_t i = 0; i < count && i < room && rc == SPSH_OK; i++)
+    rc = spsh_dataset_skipped_positions(m->dataset, positions, capacity, &count, err);
+    for (uint64_t i = 0; i < count && i < capacity && rc == SPSH_OK; i++)
         set->sides[m->first + positions[i]] = SPSH_SIDE_NONE;
     free(positions);
     return rc;

@@ -12,17 +12,17 @@
 enum { LOCKS = 64 };
 
 struct spsh__hit_table {
-    spsh__hit *hits;  /* `room` hits per thing */
+    spsh__hit *hits;  /* `capacity` hits per thing */
     uint32_t *splits; /* split of each hit */
     uint64_t *counts; /* number of hits per thing, kept or not */
     uint32_t *kept;
-    uint32_t room; /* maximum number of kept hits per thing */
+    uint32_t capacity; /* maximum number of kept hits per thing */
     spsh__hit_rule rule;
     pthread_mutex_t locks[LOCKS];
 };
 
 /* Maximum number of hits in a row. */
-static uint32_t room_of(spsh__hit_rule rule)
+static uint32_t capacity_of(spsh__hit_rule rule)
 {
     return rule.keep * (rule.splits == NULL ? 1 : spsh__train_splits_count(rule.splits));
 }
@@ -30,19 +30,19 @@ static uint32_t room_of(spsh__hit_rule rule)
 spsh_status spsh__hit_table_open(uint64_t count, spsh__hit_rule rule, spsh__hit_table **ret_table,
                                  spsh_error *err)
 {
-    const uint32_t room = room_of(rule);
-    if (count >= SIZE_MAX / sizeof(spsh__hit) / room)
+    const uint32_t capacity = capacity_of(rule);
+    if (count >= SIZE_MAX / sizeof(spsh__hit) / capacity)
         return SPSH_NO_MEMORY(err);
     spsh__hit_table *table = calloc(1, sizeof(*table));
     if (table == NULL)
         return SPSH_NO_MEMORY(err);
     for (unsigned i = 0; i < LOCKS; i++)
         (void)pthread_mutex_init(&table->locks[i], NULL);
-    table->room = room;
+    table->capacity = capacity;
     table->rule = rule;
     /* The pages that calloc returns use no memory until a thing has hits. */
-    table->hits = calloc((size_t)count + 1, room * sizeof(*table->hits));
-    table->splits = calloc((size_t)count + 1, room * sizeof(*table->splits));
+    table->hits = calloc((size_t)count + 1, capacity * sizeof(*table->hits));
+    table->splits = calloc((size_t)count + 1, capacity * sizeof(*table->splits));
     table->counts = calloc((size_t)count + 1, sizeof(*table->counts));
     table->kept = calloc((size_t)count + 1, sizeof(*table->kept));
     if (table->hits == NULL || table->splits == NULL || table->counts == NULL ||
@@ -59,8 +59,8 @@ spsh_status spsh__hit_table_open(uint64_t count, spsh__hit_rule rule, spsh__hit_
 static bool make_place(const spsh__hit_table *table, uint64_t thing, uint32_t split,
                        uint64_t ordinal)
 {
-    spsh__hit *row = table->hits + thing * table->room;
-    uint32_t *splits = table->splits + thing * table->room;
+    spsh__hit *row = table->hits + thing * table->capacity;
+    uint32_t *splits = table->splits + thing * table->capacity;
     uint32_t of_split = 0;
     uint32_t last = 0;
     for (uint32_t i = 0; i < table->kept[thing]; i++) {
@@ -82,8 +82,8 @@ static bool make_place(const spsh__hit_table *table, uint64_t thing, uint32_t sp
 void spsh__hit_table_add(spsh__hit_table *table, uint64_t thing, const spsh__hit *hit)
 {
     pthread_mutex_t *lock = &table->locks[thing % LOCKS];
-    spsh__hit *row = table->hits + thing * table->room;
-    uint32_t *splits = table->splits + thing * table->room;
+    spsh__hit *row = table->hits + thing * table->capacity;
+    uint32_t *splits = table->splits + thing * table->capacity;
     const uint32_t split = table->rule.splits == NULL
                                ? 0
                                : spsh__train_splits_number(table->rule.splits, hit->ordinal);
@@ -105,7 +105,7 @@ void spsh__hit_table_add(spsh__hit_table *table, uint64_t thing, const spsh__hit
 uint64_t spsh__hit_table_get(const spsh__hit_table *table, uint64_t thing,
                              const spsh__hit **ret_hits, uint32_t *ret_kept)
 {
-    *ret_hits = table->hits + thing * table->room;
+    *ret_hits = table->hits + thing * table->capacity;
     *ret_kept = table->kept[thing];
     return table->counts[thing];
 }
@@ -113,7 +113,7 @@ uint64_t spsh__hit_table_get(const spsh__hit_table *table, uint64_t thing,
 uint64_t spsh__hit_table_bytes(uint64_t count, spsh__hit_rule rule)
 {
     return count * (sizeof(uint64_t) + sizeof(uint32_t) +
-                    room_of(rule) * (sizeof(spsh__hit) + sizeof(uint32_t)));
+                    capacity_of(rule) * (sizeof(spsh__hit) + sizeof(uint32_t)));
 }
 
 void spsh__hit_table_free(spsh__hit_table *table)

@@ -256,7 +256,7 @@ static bool count_holders(spsh__cover_probe *probe)
     return true;
 }
 
-static bool make_room(spsh__cover_probe *probe, size_t count)
+static bool ensure_capacity(spsh__cover_probe *probe, size_t count)
 {
     if (!SPSH_GROW(probe->covered, probe->covered_capacity, count))
         return false;
@@ -267,7 +267,7 @@ static bool make_room(spsh__cover_probe *probe, size_t count)
 static bool take_covered(spsh__cover_probe *probe, size_t words, double least, size_t *ret_count)
 {
     const spsh__text_cover *cover = probe->cover;
-    const bool room = make_room(probe, probe->touched.count);
+    const bool is_ready = ensure_capacity(probe, probe->touched.count);
     size_t count = 0;
     make_set(&probe->touched, 0);
     for (size_t t = 0; t < probe->touched.count; t++) {
@@ -275,13 +275,13 @@ static bool take_covered(spsh__cover_probe *probe, size_t words, double least, s
         const uint32_t found = probe->counts[text];
         const size_t all = cover->firsts.at[text + 1] - cover->firsts.at[text];
         probe->counts[text] = 0;
-        if (!room || found < least * (double)all)
+        if (!is_ready || found < least * (double)all)
             continue;
         const double train = found / (double)(words - cover->lengths.at[text] + 1);
         probe->covered[count++] = (spsh__covered){text, found / (double)all, train > 1 ? 1 : train};
     }
     *ret_count = count;
-    return room;
+    return is_ready;
 }
 
 spsh_status spsh__cover_probe_text(spsh__cover_probe *probe, spsh_bytes text, double least,

@@ -355,13 +355,13 @@ spsh_status spsh__text_normalise(spsh_text_profile profile, spsh_bytes text, sps
 {
     points p = {.profile = profile};
     size_t done = 0;
-    size_t room = 0;
+    size_t capacity = 0;
     spsh__builder_clear(out);
     if (is_ascii(text))
         return normalise_ascii(text, out, err);
     while (done < text.size_bytes) {
         int32_t point = 0;
-        if (room < p.count + (size_t)2 * POINTS_OF_ONE_MAX) {
+        if (capacity < p.count + (size_t)2 * POINTS_OF_ONE_MAX) {
             /* Reserve one code point per remaining byte, so that plain text needs only one
              * allocation. */
             out->size_bytes = p.count * sizeof(*p.at);
@@ -369,7 +369,7 @@ spsh_status spsh__text_normalise(spsh_text_profile profile, spsh_bytes text, sps
             if (spsh__builder_reserve(out, more * sizeof(*p.at)) == NULL)
                 return SPSH_NO_MEMORY(err);
             p.at = (int32_t *)(void *)out->data;
-            room = p.count + more;
+            capacity = p.count + more;
         }
         if (push_ascii(&p, text.data[done])) {
             done++;

@@ -408,7 +408,7 @@ static int kinds_by_seconds(const void *a, const void *b)
     return (x->channels > y->channels) - (x->channels < y->channels);
 }
 
-static spsh_status make_room(gatherer *g, spsh_error *err)
+static spsh_status ensure_capacity(gatherer *g, spsh_error *err)
 {
     spsh__facts *f = g->facts;
     qsort(f->domains.items, f->domains.count, sizeof(*f->domains.items), by_name);
@@ -432,7 +432,7 @@ static spsh_status read_dataset(gatherer *g, spsh_error *err)
     if (rc == SPSH_OK)
         rc = name_parts(g, SPSH_NAME_SPLIT, &f->splits, err);
     if (rc == SPSH_OK)
-        rc = make_room(g, err);
+        rc = ensure_capacity(g, err);
     if (rc == SPSH_OK)
         rc = count_groups(g, err);
     if (rc == SPSH_OK)

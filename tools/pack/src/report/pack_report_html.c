@@ -347,15 +347,15 @@ enum { EXAMPLE_SOURCE, EXAMPLE_ID, EXAMPLE_DETAIL, EXAMPLE_LINE, EXAMPLE_MEMBERS
 static void draw_example(spsh__builder *out, const char *line)
 {
     spsh__json_value values[EXAMPLE_MEMBERS];
-    spsh__builder room = {0};
+    spsh__builder scratch = {0};
     size_t offset = 0;
     if (spsh__json_pick(spsh__bytes_of(line), example_members, EXAMPLE_MEMBERS, values, NULL,
                         &offset) != NULL)
         return;
     spsh__builder_append_text(out, "<li>");
     for (int i = EXAMPLE_SOURCE; i <= EXAMPLE_DETAIL; i++) {
-        spsh__builder_clear(&room);
-        const spsh_bytes value = spsh__json_text(&values[i], &room);
+        spsh__builder_clear(&scratch);
+        const spsh_bytes value = spsh__json_text(&values[i], &scratch);
         if (value.size_bytes == 0)
             continue;
         if (i == EXAMPLE_DETAIL)
@@ -368,7 +368,7 @@ static void draw_example(spsh__builder *out, const char *line)
         spsh__builder_append_text(out, i == EXAMPLE_DETAIL ? "</span>" : " ");
     }
     spsh__builder_append_text(out, "</li>");
-    spsh__builder_free(&room);
+    spsh__builder_free(&scratch);
 }
 
 static void draw_reason(spsh__builder *out, const spsh__facts *f, size_t reason, uint64_t most)

@@ -440,8 +440,8 @@ static spsh_status place_recording(placer *p, spsh__job_result *result, spsh_byt
 
 /* Seal the shard, if necessary, before anything of the next job is counted. The journal of the
  * shard lists that job as unfinished, and a rerun would count the job again. */
-static spsh_status make_room(placer *p, const spsh__job_result *result, uint64_t *ret_record,
-                             bool *ret_copy, spsh_error *err)
+static spsh_status prepare_shard(placer *p, const spsh__job_result *result, uint64_t *ret_record,
+                                 bool *ret_copy, spsh_error *err)
 {
     *ret_copy = false;
     if (!has_utterance(p, result))
@@ -459,7 +459,7 @@ static spsh_status place_job(placer *p, spsh__job_result *result, spsh_error *er
     bool placed = false;
     bool copy = false;
 
-    spsh_status rc = make_room(p, result, &record, &copy, err);
+    spsh_status rc = prepare_shard(p, result, &record, &copy, err);
     for (uint32_t i = 0; rc == SPSH_OK && i < p->plan.jobs[result->job].item_count; i++) {
         spsh_ingest_item item;
         spsh_utterance utterance;
