@@ -18,8 +18,8 @@
  * default) it serves each exactly once. With other shares a small domain restarts within the epoch
  * in a new order, and a large domain continues in the next epoch. If shares count utterances
  * (rounded to whole ones per epoch, at least one), it continues exactly where it stopped. If they
- * count seconds or tokens, a few utterances may be repeated or omitted at the seam. LOADER.md
- * specifies the order.
+ * count seconds or tokens, a few utterances may be repeated or omitted where two epochs meet.
+ * LOADER.md specifies the order.
  */
 #ifndef SPEECHSHARD_SAMPLER_H
 #define SPEECHSHARD_SAMPLER_H

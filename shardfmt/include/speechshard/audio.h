@@ -7,7 +7,8 @@
  *     spsh_decoder_free(decoder);
  *
  * All untrusted audio is decoded through this header. A codec allow-list is checked before a
- * decoder library receives a byte. One source file each calls libFLAC, libmpg123, and libsndfile.
+ * decoder library receives a byte. Each of libFLAC, libmpg123, and libsndfile is called from only
+ * one source file.
  */
 #ifndef SPEECHSHARD_AUDIO_H
 #define SPEECHSHARD_AUDIO_H
@@ -30,7 +31,7 @@ typedef enum spsh_codec {
     SPSH_CODEC_OPUS = 5,      /* Ogg Opus */
     SPSH_CODEC_GSM = 6,       /* headerless GSM 06.10 frames, 8 kHz mono; known by name only */
     SPSH_CODEC_PCM = 16,      /* our own lossless int16 codec, pcm.h */
-    SPSH_CODEC_FEATURES = 17, /* no audio: rows of features, features.h. Decoders reject it */
+    SPSH_CODEC_FEATURES = 17, /* not audio: rows of features, features.h. Decoders reject it */
 } spsh_codec;
 
 /* Layout of samples in memory and for pcm_hash. Stored: numbers are pinned. */
@@ -177,8 +178,9 @@ SPSH_API SPSH_NODISCARD spsh_status spsh_decoder_reopen(spsh_decoder *decoder,
 SPSH_API const spsh_audio_info *spsh_decoder_info(const spsh_decoder *decoder);
 
 /**
- * Go to a sample: from the last seek point at or before it; without one directly (WAV, pcm, FLAC)
- * or by decoding from the start. The samples are the same as in a decode of the whole file.
+ * Go to a sample: from the last seek point at or before it. Without a seek point, go there directly
+ * (WAV, pcm, FLAC) or decode from the start. The samples are the same as in a decode of the whole
+ * file.
  *
  * @return SPSH_OK; SPSH_E_INVALID_ARG past the end; otherwise as read.
  */

@@ -6,8 +6,8 @@
  *         fprintf(stderr, "%s: %s\n", spsh_status_text(err.status), err.message);
  *
  * A structure that begins with struct_size may get more fields at its end: initialize it with its
- * INIT macro. A structure that a function returns by a pointer to const may, too: do not use its
- * size. All other structures are frozen. docs/ARCHITECTURE.md, "The ABI", has the rule.
+ * INIT macro. So may a structure that a function returns by pointer to const: do not use its size.
+ * All other structures are frozen. docs/ARCHITECTURE.md, "The ABI", has the rule.
  */
 #ifndef SPEECHSHARD_BASE_H
 #define SPEECHSHARD_BASE_H
@@ -95,7 +95,7 @@ typedef enum spsh_log_level {
     SPSH_LOG_ERROR = 0,
     SPSH_LOG_WARNING = 1,
     SPSH_LOG_INFO = 2,
-    SPSH_LOG_DEBUG = 3, /* explains a choice; of use only if the choice is a surprise */
+    SPSH_LOG_DEBUG = 3, /* explains an automatic choice; useful only if the choice surprises */
 } spsh_log_level;
 
 /** text is one line without a newline, valid during the call. May be called from worker threads. */
@@ -104,11 +104,11 @@ typedef void (*spsh_log_fn)(void *user, spsh_log_level level, const char *text);
 /**
  * Progress of a long call, and the way to cancel it.
  *
- * Called on the thread of the call unless its options say otherwise, never twice at a time, and
- * often: a caller that prints decides when.
+ * Called on the thread of the call unless its options say otherwise. Calls never overlap. They are
+ * frequent, so a caller that prints should limit its output.
  *
  * @param phase  name of the work at hand, such as "scan"; valid during the call
- * @param done   units of the phase; does not fall within a phase
+ * @param done   finished units of the phase; never decreases within a phase
  * @param total  units of the whole phase; 0: unknown; may grow
  * @return 0 to continue. Any other value cancels: the long call returns SPSH_E_CANCELED
  */
@@ -127,7 +127,7 @@ SPSH_API const char *spsh_version(void);
 SPSH_API const spsh_allocator *spsh_allocator_default(void);
 
 /**
- * Fill err (may be NULL) like every library call does, with a printf text.
+ * Fill err (may be NULL) as library calls do, with a message in printf format.
  *
  * With SPSH_E_NO_MEMORY, append "out of memory", and the size of the allocation that failed if
  * spsh_allocator_default made it on this thread, unless the text says "out of memory" already.

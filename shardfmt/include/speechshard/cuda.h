@@ -59,7 +59,7 @@ typedef struct spsh_cuda_device {
 SPSH_API SPSH_NODISCARD spsh_status spsh_cuda_open(const char *path, spsh_cuda **ret_cuda,
                                                    spsh_error *err);
 
-/** Close first everything that was opened through it. NULL is fine. */
+/** Close all objects that were opened through it first. NULL is fine. */
 SPSH_API void spsh_cuda_close(spsh_cuda *cuda);
 
 /** Number of devices; at least 1. */
@@ -70,7 +70,7 @@ SPSH_API SPSH_NODISCARD spsh_status spsh_cuda_device_get(const spsh_cuda *cuda, 
                                                          spsh_cuda_device *ret_device,
                                                          spsh_error *err);
 
-/** A library of NVIDIA that parts of the plug-in load on demand. If it is missing, opening such a
+/** An NVIDIA library that parts of the plug-in load on demand. If it is missing, opening such a
  * part fails with a message. */
 typedef struct spsh_cuda_library {
     size_t struct_size;

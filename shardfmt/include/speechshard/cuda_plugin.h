@@ -57,8 +57,8 @@ typedef struct spsh__cuda_plugin {
     /* Graphs: begin and end capture the work that is enqueued on a stream between them, and the
      * work that it makes other streams wait for and run. launch runs all of it again, on the same
      * memory. One thread calls begin and end. Between them it must not wait or free memory, but may
-     * allocate; other threads may use other streams. abandon: the capture failed; the stream is as
-     * before. Not for the NULL stream.
+     * allocate; other threads may use other streams. abandon: end a failed capture; the stream is
+     * then as before. Not for the NULL stream.
      */
     spsh_status (*graph_begin_fn)(void *stream, spsh_error *err);
     spsh_status (*graph_end_fn)(void *stream, void **ret_graph, spsh_error *err);

@@ -92,7 +92,7 @@ typedef enum spsh_column {
     SPSH_COLUMN_SPEAKER = 47,
     SPSH_COLUMN_LANGUAGE = 48,
     SPSH_COLUMN_DOCUMENT = 49,
-    SPSH_COLUMN_TEXT_BYTES = 50, /* 4: a size, no name */
+    SPSH_COLUMN_TEXT_BYTES = 50, /* 4: a size, not a name number */
 } spsh_column;
 
 /** An utterance's row in the dataset index. Name numbers go to spsh_dataset_name. */
@@ -117,14 +117,14 @@ typedef struct spsh_row {
 
 /**
  * Cut DATASET:SPLITS in two by replacing the colon with a NUL. If the whole name exists as a path,
- * it is a dataset with all its splits. Otherwise the path ends at the last colon before which an
- * existing path ends, else at the last colon.
+ * it is a dataset with all its splits. Otherwise the path ends at the last colon whose left side
+ * exists as a path, or, if there is none, at the last colon.
  *
  * @param name        changed on success only
  * @param io          used to look up paths; NULL: the operating system
- * @param ret_splits  names with commas between, inside name; NULL: all splits
+ * @param ret_splits  names separated by commas, inside name; NULL: all splits
  * @return SPSH_OK; SPSH_E_INVALID_ARG: no path, an empty name of a split, or one that is not UTF-8;
- * the message quotes the name. Whether dataset and splits exist is found when they are opened.
+ * the message quotes the name. Missing datasets and splits are not errors here; opening them fails.
  *
  * Thread-safe. No allocation.
  */
@@ -132,11 +132,13 @@ SPSH_API SPSH_NODISCARD spsh_status spsh_dataset_name_cut(char *name, const spsh
                                                           const char **ret_splits, spsh_error *err);
 
 /**
+ * Open a dataset.
+ *
  * @param path     the dataset's directory
  * @param options  NULL for defaults
  * @return SPSH_OK, _NOT_FOUND (no manifest: not a dataset, or pack did not finish; the message says
  * which), _NOT_SPEECHSHARD, _VERSION, _TRUNCATED, _CORRUPT, _MISMATCH, _LIMIT, _IO, _NO_MEMORY,
- * _INVALID_ARG Safe on hostile input. Thread-safe afterwards: any thread, not during close.
+ * _INVALID_ARG. Safe on hostile input. After the call, any thread may use it, but not during close.
  */
 SPSH_API SPSH_NODISCARD spsh_status spsh_dataset_open(const char *path,
                                                       const spsh_dataset_options *options,

@@ -17,7 +17,8 @@ enum { SPSH__FFMPEG_ABI = 1 };
 /* A file in memory, and where its samples go. */
 typedef struct spsh__ffmpeg_job {
     spsh_bytes file;
-    const char *demuxer; /* FFmpeg's name, which our look at the bytes chose: it does not probe */
+    const char
+        *demuxer; /* FFmpeg's name; our code chose it from the bytes, FFmpeg does not probe */
     uint64_t pcm_bytes_max;
     spsh_pcm_sink_fn sink; /* NULL: none */
     void *user;

@@ -10,17 +10,17 @@
 
 #include "speechshard/base.h"
 
-/* Expressions, so that the return stays visible; they yield the constant, so that compiler and
- * analyzer know that a failure is never SPSH_OK. */
+/* These macros are expressions, so that callers keep a visible `return`. Their value is the
+ * constant status, so that compiler and analyzer know that it is not SPSH_OK. */
 #define SPSH_FAIL_AT(err_, status_, offset_, ...)                                                  \
     (spsh_error_set((err_), (status_), 0, (offset_), __VA_ARGS__), (status_))
 #define SPSH_FAIL(err_, status_, ...) SPSH_FAIL_AT(err_, status_, SPSH_OFFSET_NONE, __VA_ARGS__)
 #define SPSH_FAIL_OS(err_, status_, errno_, ...)                                                   \
     (spsh_error_set((err_), (status_), (errno_), SPSH_OFFSET_NONE, __VA_ARGS__), (status_))
-/* Use it for small objects, whose size would not explain the failure. */
+/* For small objects, whose size would not explain the failure. */
 #define SPSH_NO_MEMORY(err_) SPSH_FAIL(err_, SPSH_E_NO_MEMORY, "out of memory")
 
-/* rc; if it is a failure, *err is the one that was kept. */
+/* Return rc. If it is a failure, copy the kept error to *err. */
 static inline spsh_status spsh__fail_again(spsh_status rc, const spsh_error *kept, spsh_error *err)
 {
     if (rc != SPSH_OK && err != NULL)
@@ -28,7 +28,7 @@ static inline spsh_status spsh__fail_again(spsh_status rc, const spsh_error *kep
     return rc;
 }
 
-/* NULL on failure. The memory is not initialized. */
+/* Allocate uninitialized memory. NULL on failure. */
 static inline void *spsh__alloc(const spsh_allocator *allocator, size_t size_bytes)
 {
     return allocator->alloc_fn(allocator->user, size_bytes);
@@ -64,7 +64,7 @@ static inline void spsh__free(const spsh_allocator *allocator, void *memory)
 }
 
 /* A zeroed array of `capacity` elements that begins with the first `count` of `array`, which is
- * freed. NULL on failure: `array` is as it was. */
+ * freed. On failure, return NULL and keep `array`. */
 static inline void *spsh__enlarge(const spsh_allocator *allocator, void *array, size_t count,
                                   size_t capacity, size_t element_bytes)
 {
@@ -77,7 +77,7 @@ static inline void *spsh__enlarge(const spsh_allocator *allocator, void *array, 
     return larger;
 }
 
-/* false if the result does not fit; *ret is then untouched. */
+/* Return false, with *ret unchanged, if the result does not fit. */
 static inline bool spsh__add_u64(uint64_t a, uint64_t b, uint64_t *ret)
 {
     return !__builtin_add_overflow(a, b, ret);
@@ -88,7 +88,7 @@ static inline bool spsh__mul_u64(uint64_t a, uint64_t b, uint64_t *ret)
     return !__builtin_mul_overflow(a, b, ret);
 }
 
-/* alignment is a power of two; value must be at most UINT64_MAX - alignment. */
+/* Round up to a multiple of alignment, a power of two. value: at most UINT64_MAX - alignment. */
 static inline uint64_t spsh__align_up(uint64_t value, uint64_t alignment)
 {
     return (value + alignment - 1) & ~(alignment - 1);
@@ -156,8 +156,8 @@ static inline void spsh__store_u64le(void *bytes, uint64_t value)
     spsh__store_le(bytes, value, 8);
 }
 
-/* Read the digits at *text as a number, and advance *text past them. false, with *text as before:
- * there is no digit, or the number is larger than max. */
+/* Read the digits at *text as a number, and advance *text past them. Return false, with *text
+ * unchanged, if there is no digit or the number is larger than max. */
 static inline bool spsh__take_digits(const char **text, uint64_t max, uint64_t *ret)
 {
     uint64_t value = 0;

@@ -141,9 +141,8 @@ SPSH_API void spsh_file_writer_free(spsh_file_writer *writer);
  * Processes of other machines, and this process itself, count as ended. So is_ours_fn must accept
  * only files that no other process or thread is writing. Files that cannot be removed stay.
  *
- * @param is_ours_fn  return true to remove temporary files of the file NAME. name: NAME, followed
- * by
- *                    ".tmp-<pid>-<n>"; name_bytes: length of NAME
+ * @param is_ours_fn  return true to remove the temporary files of the file NAME. name: NAME and
+ * ".tmp-<pid>-<n>"; name_bytes: length of NAME
  */
 SPSH_API void spsh_stale_files_remove(const spsh_io *io, const char *directory,
                                       bool (*is_ours_fn)(void *user, const char *name,

@@ -23,8 +23,8 @@ extern "C" {
  *     rc = spsh_options_take(options, &opt, sizeof(opt), &err);
  *
  * @param options      begins with a size_t struct_size; NULL: nothing changes
- * @param taken        the defaults, known_bytes of them; untouched on failure. Its struct_size
- * stays
+ * @param taken        contains the defaults (known_bytes) and receives the options; keeps its
+ * struct_size; unchanged on failure
  * @return SPSH_OK or SPSH_E_INVALID_ARG. Thread-safe.
  */
 SPSH_API SPSH_NODISCARD spsh_status spsh_options_take(const void *options, void *taken,

@@ -12,8 +12,8 @@
  * afterwards, decodes to other samples but never accesses other memory. Only the host finds damaged
  * payloads, before the decode (spsh_pcm_check_part); the device reports nothing.
  *
- * Several channels are decoded interleaved, like spsh_pcm_decode. Utterances of which one channel
- * or a mono mix is needed must be decoded on the host.
+ * Several channels are decoded interleaved, like spsh_pcm_decode. If only one channel or a mono mix
+ * is needed, decode the utterance on the host.
  */
 #ifndef SPEECHSHARD_PCM_CUDA_H
 #define SPEECHSHARD_PCM_CUDA_H

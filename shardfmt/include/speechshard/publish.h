@@ -25,7 +25,7 @@ typedef struct spsh_publish_options {
     uint8_t dataset_id[16];
     const spsh_shard_seal *seals; /* ascending (unit, number); borrowed during the call */
     uint64_t seal_count;
-    spsh_dedupe dedupe;      /* over unit borders; each match is compared in full */
+    spsh_dedupe dedupe;      /* across units; each match is compared in full */
     spsh_bytes options_json; /* into the manifest */
     uint64_t reject_count;
     uint64_t source_row_count;
@@ -33,7 +33,7 @@ typedef struct spsh_publish_options {
     spsh_log_fn log_fn;    /* NULL: silent */
     void *log_user;
     bool is_locked; /* the caller holds the dataset's writer lock; false: publish takes it */
-    spsh_progress_fn progress_fn; /* NULL: none. After a cancellation nothing is left behind */
+    spsh_progress_fn progress_fn; /* NULL: none. A canceled call leaves no files */
     void *progress_user;
 } spsh_publish_options;
 
@@ -45,17 +45,17 @@ typedef struct spsh_publish_options {
 /**
  * Write index-00000001.spsh and manifest.spsh (generation 1) for sealed shards.
  *
- * A pure function of the arguments and the shards: the same bytes whenever and however often it
- * runs. Streams: memory stays within memory_bytes plus names. Temporary files for sorting live in
- * the dataset's directory and are unlinked at once.
+ * The output is a pure function of the arguments and the shards: every call writes the same bytes.
+ * Data are streamed: memory stays within memory_bytes, plus names. Temporary files for sorting live
+ * in the dataset's directory and are unlinked at once.
  *
  * @param ret_info  may be NULL
  * Additional memory: one bit per utterance, 16 bytes per shard, and 44 bytes per copied record of
  * the current unit.
  * Waits for an edit in progress; publishers share the writer lock.
  * @return SPSH_OK; SPSH_E_EXISTS when another dataset is published there; SPSH_E_SYNTAX when two
- * utterances have one id; SPSH_E_INVALID_ARG (seals); SPSH_E_MISMATCH (a shard is not the one of
- * its seal); SPSH_E_CANCELED (by progress_fn); reader's and writer's codes.
+ * utterances have one id; SPSH_E_INVALID_ARG (seals); SPSH_E_MISMATCH (a shard does not match its
+ * seal); SPSH_E_CANCELED (by progress_fn); reader's and writer's codes.
  */
 SPSH_API SPSH_NODISCARD spsh_status spsh_dataset_publish(const spsh_publish_options *options,
                                                          spsh_dataset_info *ret_info,
@@ -88,8 +88,8 @@ SPSH_API SPSH_NODISCARD spsh_status spsh_overlay_add(const char *dataset_path, c
                                                      uint64_t entry_count, const spsh_io *io,
                                                      spsh_error *err);
 
-/** Publish a manifest without that overlay: the exact view before it. Its file stays. Takes the
- * writer lock. SPSH_E_NOT_FOUND; SPSH_E_EXISTS if another writer is at work. */
+/** Publish a manifest without that overlay, which restores the exact view before it. The overlay's
+ * file stays. Takes the writer lock. SPSH_E_NOT_FOUND; SPSH_E_EXISTS if another writer is at work. */
 SPSH_API SPSH_NODISCARD spsh_status spsh_overlay_remove(const char *dataset_path, const char *name,
                                                         const spsh_io *io, spsh_error *err);
 
@@ -129,14 +129,14 @@ SPSH_API SPSH_NODISCARD spsh_status spsh_dataset_lock_open(const char *dataset_p
 SPSH_API void spsh_dataset_lock_close(spsh_dataset_lock *lock);
 
 /**
- * Name the files that the next writer will remove, relative to the dataset. Names none while a
- * writer is at work. Only reads.
+ * Call found_fn with the name, relative to the dataset, of each file that the next writer will
+ * remove. No calls while a writer is active. Changes nothing.
  *
  * @param found_fn  non-zero: stop
  */
 SPSH_API void spsh_dataset_leftovers(const char *dataset_path,
                                      int (*found_fn)(void *user, const char *name), void *user);
-/** Remove these files if no writer is at work. io: NULL: default */
+/** Remove these files if no writer is active. io: NULL: default */
 SPSH_API void spsh_dataset_leftovers_remove(const char *dataset_path, const spsh_io *io);
 
 #ifdef __cplusplus
