@@ -118,7 +118,7 @@ sources() { # the C and C++ files of the tree, as git knows them
 # a function than usual (TIDY_NODES), in benchmarks a third of them. Tests are not walked through: they
 # run under sanitizers.
 check_tidy() {
-    local nodes=${TIDY_NODES:-30000} list=build/tidy/files status=0 # all are looked at, whatever is found in the first
+    local nodes=${TIDY_NODES:-30000} list=build/tidy/files status=0 # check all files, even if one fails
     local deep=(--extra-arg=-Xclang --extra-arg=-analyzer-config --extra-arg=-Xclang --extra-arg=max-nodes="$nodes")
     local flat=("${deep[@]/max-nodes=*/max-nodes=$((nodes / 3))}")
     cmake --preset debug-clang -DSPEECHSHARD_BUILD_BENCH=ON -DSPEECHSHARD_CUDA=AUTO &&

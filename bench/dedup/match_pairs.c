@@ -84,7 +84,7 @@ static void print_result(const char *truth, const recording *query, const char *
            hits.keys48, hits.keys32);
 }
 
-/* Aligns query against source and says how it went. */
+/* Align a query with a source, and return the alignment. */
 static spsh__alignment match(const spsh__print *query, const spsh__print *source)
 {
     const spsh__align_limits *limits = &spsh__align_limits_default;

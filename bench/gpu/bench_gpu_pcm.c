@@ -6,8 +6,8 @@
  * A batch is a number of utterances of 12 s at 16 kHz. `speech` is harmonics that come and go, with
  * noise, and payloads of about half the PCM. `noise` is only noise, which is stored raw. Payloads
  * are in the device's memory before the clock starts; samples stay there. A batch with less than
- * TURN_BYTES of payload and PCM gets several places in memory (`places`), which together exceed
- * that size. It is decoded in them in turns, so that no cache still has the inputs. BATCHES are
+ * TURN_BYTES of payload and PCM gets several copies in memory (`places`), which together exceed
+ * that size. The copies are decoded in turns, so that no cache still has the inputs. BATCHES are
  * enqueued on one stream without waiting; the time between two events around them, the median of
  * ROUNDS rounds after one that does not count. `call_us`: host time for its table of blocks.
  * `of_bandwidth`: the minimum to move, payload in and PCM out, per second, relative to the

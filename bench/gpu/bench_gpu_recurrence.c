@@ -7,8 +7,8 @@
  * `forward`, `backward`: only one direction; `both_forward`, `both_backward`: two directions in
  * parallel on two lanes, as in a bidirectional layer. All work of the pass is included: the product
  * with the input, and in the backward pass the gradients of weights and input. Work is launched
- * from graphs, as in training; time is of CUDA events, the median of ROUNDS rounds. `chosen` names
- * the fallback that was selected. If it is another than the requested one, nothing is timed.
+ * from graphs, as in training; times are measured by CUDA events: the median of ROUNDS rounds.
+ * `chosen` names the fallback that was selected. If it is not the requested one, nothing is timed.
  *
  * Prints one JSON object. Without a device: {"measured": false, "reason": ...}, exit status 0.
  */

@@ -132,7 +132,7 @@ class Torch:
 
 
 def serve(words):
-    """Like bench_train_step.c: counts from stdin, one line of numbers for each. The first line tells whether it is compiled."""
+    """Like bench_train_step.c: counts from stdin, one line of numbers for each. The first line states whether the model is compiled."""
     kind, model, batch, lengths, precision = words
     peer = Torch(kind, model, int(batch), lengths, precision)
     print(int(peer.is_compiled), flush=True)

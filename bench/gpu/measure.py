@@ -132,7 +132,7 @@ def pack(machine):
 
 def loader(*words):
     """`of_slower`: its rate, relative to the slower of disk and link, measured at the same time. The bytes read and
-    the bytes copied have separate limits. The slower is the one that the rate comes closer to."""
+    the bytes copied have separate limits. The slower one is the limit that the rate is closer to."""
 
     def part(machine):
         words_of = [machine.folder / "speechshard", "bench", pack(machine), "--device", "0", "--json", *words]

@@ -6,8 +6,7 @@
 Both begin with the same weights and take the same batch; their first ten losses must agree (1e-4 relative).
 BENCH_TRAIN_STEP (bench/train/bench_train_step.c) describes the batch. PyTorch runs the model of
 tests/golden/train_reference.py, as a user would tune it. With equal lengths nothing is packed or masked, so oneDNN
-computes convolutions and recurrence. With varied lengths, `torch` packs and masks, as the model requires. `plain` does
-not, computes something else, and is there for its time.
+computes convolutions and recurrence. With varied lengths, `torch` packs and masks, as the model requires. `plain` does neither: it computes another result, and only its time is of interest.
 
 Each runs in a separate process. A round is some steps of each; the first two are not counted. Median and range of a
 step's milliseconds are printed, by the clock and of processors, and the peak memory; `torch_imported_mib` is PyTorch's

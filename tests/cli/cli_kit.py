@@ -84,7 +84,7 @@ train:
 
 
 def training_corpus(work, texts, config):
-    """Clips of half a second to one and a half that say the texts, packed as speech.spsh; tiny.yaml and its vocabulary."""
+    """Pack a clip of 0.5 to 1.5 s for each transcript as speech.spsh, and write tiny.yaml and its vocabulary."""
     rows = ["path\tid\ttext"]
     for number, text in enumerate(texts):
         speech(work / f"clips/{number}.wav", f"{number + 1}:0:{1 + number % 3 / 2}")

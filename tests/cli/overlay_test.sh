@@ -145,7 +145,7 @@ run overlay "$d" add again..2 --skip "$work/again.tsv"
 want_status 1
 want_err "must not end with"
 
-# Files of a killed writer are named, and the next writer removes them. Those of a live one stay.
+# Files of a killed writer are named, and the next writer removes them. Files of a live writer stay.
 : >"$d/overlays/x.spsh.tmp-1-0"
 : >"$d/manifest.spsh.tmp-1-0"
 mkdir "$d/repair.tmp"

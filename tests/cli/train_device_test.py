@@ -31,7 +31,7 @@ train:
 
 
 def run(work, folder, *words):
-    """The copy of the command in a folder. It is not looked for elsewhere."""
+    """Run the copy of the command in a folder, and use the libraries of that folder."""
     return subprocess.run([work / folder / "speechshard", *words], stdin=subprocess.DEVNULL, capture_output=True,
                           encoding="utf-8", env=environment | {"LD_LIBRARY_PATH": str(work / folder)}, cwd=work)
 

@@ -39,11 +39,11 @@ CONFIG = TINY_TRAINING + """\
 class Case:
     words: str            # arguments of the command
     inputs: str           # names of files and folders that the command works on
-    datasets: str = ""    # of these the state is compared; an absent one is made by the command
+    datasets: str = ""    # datasets whose state is compared; the command makes the absent ones
     done: str = ""        # message of a repeated command that fails because it has nothing to do
     new: str = ""         # output that has to be new: it is removed before the command is repeated
     partial: str = "$^"   # files that may be half written until manifest.csv is there
-    stale: str = ""       # files of which killed commands left temporary ones, as patterns
+    stale: str = ""       # patterns of files whose temporary files may stay after a kill
     edited: str = ""      # datasets that a command which has nothing to do frees of a lock file
     varying: str = "$^"   # files whose names and bytes differ from run to run
 
@@ -138,7 +138,7 @@ def make_inputs(source):
 
 
 def make_edited_inputs(source, place):
-    """A plan knows the paths of its datasets, so that it is made where it will be applied."""
+    """Make the plan in the folder where it will be applied, because it contains the paths of its datasets."""
     for name in ("one.spsh", "two.spsh"):
         shutil.copytree(source / name, place / name)
     good("dedupe", "one.spsh", "two.spsh", "-o", source / "plan.jsonl", cwd=place)

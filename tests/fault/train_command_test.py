@@ -63,7 +63,7 @@ def signalled(run, numbers):
 
 
 def test_a_second_signal_ends():
-    """The same once more: nothing is saved. Another one: it is."""
+    """A second signal of the same kind ends the run without saving. Another signal has no effect."""
     run = base / "second"
     process = signalled(run, [signal.SIGTERM, signal.SIGTERM])
     check("stopped after" not in process.output, f"said {process.output}")

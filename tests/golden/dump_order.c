@@ -109,7 +109,7 @@ static uint64_t make_rows(index_row *rows, uint64_t count, uint64_t *random)
             rows[p].copy_of = original + 1;
         }
     }
-    /* Every name is there once, whatever was drawn. */
+    /* Use every name at least once, independent of the draws. */
     for (uint32_t i = 0; i < 12; i++) {
         rows[i].domain = i % 5;
         rows[i].split = i % 4;

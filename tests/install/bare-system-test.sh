@@ -51,6 +51,6 @@ mv "$work/speechshard" "$work/system/opt/speechshard"
 mkdir "$work/system/programs"
 cp -R "$here/build-programs.sh" "$here/consumer" "$work/system/programs"
 "$build/tests/make_corpus" "$work/system/programs/corpus" 3 3000
-# Without /proc the loader does not know $ORIGIN, from where the command finds the libraries.
+# Without /proc, the loader cannot resolve $ORIGIN, by which the command finds the libraries.
 libdir=$(dirname "$(find "$work/system/opt/speechshard" -name libspeechshard-shardfmt.so)")
 chroot "$work/system" env -i PATH=/usr/bin:/bin LD_LIBRARY_PATH="${libdir#"$work/system"}" sh /programs/build-programs.sh /opt/speechshard /programs

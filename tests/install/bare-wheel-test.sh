@@ -87,7 +87,7 @@ for suite in "$@"; do
         exit 1
     fi
     cp -R "$work/files" "$work/system/files"
-    # Without /proc the loader does not know $ORIGIN, from where the command finds its libraries.
+    # Without /proc, the loader cannot resolve $ORIGIN, by which the command finds its libraries.
     # shellcheck disable=SC2016 # for the inner shell
     unshare --mount sh -c 'mount -t proc proc "$1/proc" && exec chroot "$1" env -i PATH=/usr/bin:/bin sh /files/use-wheel.sh' \
         sh "$work/system"

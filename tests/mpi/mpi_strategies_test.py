@@ -52,8 +52,7 @@ def has_fallen(run, evaluations):
 
 
 def check_staleness(run, counts, falls):
-    """For synchronous strategies the staleness is known. For asynchronous ones something is counted if learners know
-    of each other. Whether two learners of adpsgd meet in the middle of a step is random; servers always receive
+    """For synchronous strategies the staleness is known. For asynchronous strategies, some staleness is counted if learners exchange anything. Whether two learners of adpsgd meet in the middle of a step is random; servers always receive
     other requests meanwhile."""
     if run in ("hogwild", "dpsgd-ring"):
         return

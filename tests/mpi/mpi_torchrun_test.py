@@ -305,7 +305,7 @@ def test_impostors():
 
 
 def test_secret_file():
-    """Its mode is 0600, a file that others can read is rejected, and a rank without a secret asks for one."""
+    """The meeting file has mode 0600, a file that others can read is rejected, and a rank without a secret asks for one."""
     first = world(2, "allreduce", 8, 1, ranks=[0])
     path = first.wait_until(lambda: list(folder.glob(MEETING)))[0]
     equal(path.stat().st_mode & 0o777, 0o600, "the file's mode")

@@ -236,7 +236,7 @@ int fake_free(void *memory)
 int fake_host_alloc(void **memory, size_t size_bytes, unsigned flags)
 {
     need_context();
-    (void)flags; /* portable or not: featgen uses its memory on one device */
+    (void)flags; /* portable memory makes no difference: featgen uses it on one device */
     if (!may_allocate())
         return kept(CAPTURE_UNSUPPORTED);
     return kept_status(twin_table.host_alloc_fn(size_bytes, memory, NULL));

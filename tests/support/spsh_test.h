@@ -177,7 +177,7 @@ static inline void test_source_path(char *path, size_t size_bytes, const char *r
     REQUIRE(length > 0 && (size_t)length < size_bytes);
 }
 
-/* Writes the path of a file or folder of real speech; skips the test when it is not there. */
+/* Writes the path of a file or folder of real speech; skips the test if the path does not exist. */
 static inline void test_data_path(char *path, size_t size_bytes, const char *relative)
 {
     const char *root = getenv("SPEECHSHARD_TEST_DATA");

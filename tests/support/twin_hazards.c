@@ -1,10 +1,10 @@
-/* twin_hazards.c: find uses of memory that nothing orders.
+/* twin_hazards.c: find conflicting uses of memory that no event orders.
  *
  * A use is kept until no later use can conflict with it. This is the case once the host has waited
  * for it, because all work that is enqueued later follows. It is also the case once a later use
- * replaces it: one that certainly follows, covers all of its bytes, and is a write unless both are
- * reads. All uses that follow the later one follow this one, too, and other conflicts are found
- * with the later one.
+ * replaces it. The later use must certainly follow, cover all of its bytes, and be a write unless
+ * both are reads. Every use that follows the later use also follows the replaced one, and all other
+ * conflicts are found with the later use.
  */
 #include <inttypes.h>
 #include <stdio.h>

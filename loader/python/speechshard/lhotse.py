@@ -127,7 +127,7 @@ def from_lhotse(cuts, output, *options):
         for cut in cuts:
             try:
                 audio = _wav(_pcm(cut), int(cut.sampling_rate))
-            except Exception as error:  # whatever a backend of Lhotse raises
+            except Exception as error:  # any exception of a Lhotse backend
                 stream.reject(cut.id, "unreadable", str(error)[:200], utterance=cut.id)
                 continue
             stream.add(_info(cut), "wav", audio)

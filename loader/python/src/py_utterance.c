@@ -69,7 +69,7 @@ static int keep_texts(utterance *self, const spsh_utterance *found)
     return 0;
 }
 
-/* Borrowed. The id is set last, so that the other texts are there if it is. */
+/* Borrowed. The id is set last: if it is set, so are the other strings. */
 static PyObject *read_text(utterance *self, text_kind kind)
 {
     spsh_error err = SPSH_ERROR_INIT;

@@ -282,8 +282,9 @@ static uint64_t values_of(const spsh__slot *slot, const spsh__job *job)
     return job->out_samples * batch->channels;
 }
 
-/* Move utterances down over skipped ones. Rows of padded output shrink to the longest remaining
- * utterance, and their padding moves with them. A packed utterance has no values to move. */
+/* Move utterances down to close the gaps of skipped ones. Rows of padded output shrink to the
+ * longest remaining utterance, and their padding moves with them. A packed utterance has no values
+ * to move. */
 static void close_gaps(spsh__slot *slot)
 {
     uint64_t at = 0;

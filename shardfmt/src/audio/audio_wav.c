@@ -3,7 +3,7 @@
  *     "RIFF" u32 size "WAVE"   then chunks: id[4] u32 size, payload, one pad byte when size is odd
  *     "RF64" 0xffffffff "WAVE" "ds64" with 64-bit sizes, then as above
  *
- * The data chunk's size is a claim. It is believed when the file is that long. A size of
+ * The data chunk's size is a claim, which holds if the file is long enough for it. A size of
  * 0xffffffff, or one from 0x7ffff000 on that the file does not reach, comes from a writer that
  * could not seek back: the data then lasts to the end of the file and nothing is claimed. The same
  * holds for a size of 0 if the RIFF size covers no more data either. Any other size that the file

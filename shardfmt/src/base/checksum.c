@@ -18,7 +18,7 @@
 enum { STATE_ALIGNMENT = 64 };
 
 struct spsh__hasher {
-    XXH3_state_t state; /* first: it wants the alignment */
+    XXH3_state_t state; /* first, because of its alignment */
     spsh_allocator allocator;
     void *memory;
 };

@@ -114,7 +114,7 @@ spsh_status spsh_pcm_encode(const int16_t *pcm, uint64_t samples, uint32_t chann
     return SPSH_OK;
 }
 
-/* The fixed part of the head, and that the directory is there. */
+/* Read and check the fixed part of the head, and check that the directory is complete. */
 static spsh_status read_head(spsh_bytes head, spsh_pcm_info *ret_info, spsh_error *err)
 {
     if (head.data == NULL)

@@ -137,7 +137,7 @@ static bool has_device(void)
     return current_fn == NULL || (current_fn(&context) == CUDA_SUCCESS && context != NULL);
 }
 
-/* Before calls that need some device, whichever. */
+/* Call this before CUDA calls that need a current device, but no particular one. */
 static void settle(void)
 {
     const int device = __atomic_load_n(&last_device, __ATOMIC_RELAXED);

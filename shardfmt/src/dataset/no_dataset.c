@@ -25,7 +25,7 @@ bool spsh__dataset_has(const spsh_io *io, const spsh_allocator *allocator, const
     return found;
 }
 
-/* Read the first bytes of a regular file. false: it is none, or cannot be read. */
+/* Read the first bytes of a regular file. false: it is not a regular file, or cannot be read. */
 static bool read_head(const spsh_io *io, const char *path, uint8_t head[HEAD_BYTES],
                       size_t *ret_bytes)
 {
@@ -43,7 +43,7 @@ static bool read_head(const spsh_io *io, const char *path, uint8_t head[HEAD_BYT
     return bytes >= 0;
 }
 
-/* "a WAV file"; "an" before a vowel as it is spoken. */
+/* Return "a WAV file", or with "an" before a name that starts with a spoken vowel. */
 static const char *describe(spsh_codec codec)
 {
     switch (codec) {

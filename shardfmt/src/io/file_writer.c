@@ -245,7 +245,8 @@ out:
     return rc;
 }
 
-/* Afterwards the temporary is still there only when this failed or the file was published already.
+/* Publish under a name that must be free. Afterward, the temporary file exists only after a
+ * failure, or if an identical file was already published.
  */
 static spsh_status publish_new(spsh_file_writer *writer, spsh_error *err)
 {

@@ -61,7 +61,7 @@ spsh_status spsh__verify_progress(spsh__verify *v, uint64_t bytes, spsh_error *e
 
 /* ---- reading ---- */
 
-/* Read a small part; *ret_ok tells whether all of it came. Only a broken engine ends the run. */
+/* Read a small part; *ret_ok: all bytes were read. Only a broken engine ends the run. */
 static spsh_status read_part(spsh__verify *v, spsh__verify_file *file, uint64_t offset_bytes,
                              void *dst, size_t size_bytes, bool *ret_ok, spsh_error *err)
 {
@@ -161,7 +161,7 @@ static const char *find_foreign(const spsh__verify_file *file)
         return NULL;
     if (file->header_ok && memcmp(file->header.file_id, file->expected->file_id, 16) != 0)
         return "its file_id differs from the manifest";
-    /* Header lost: the footer must speak. */
+    /* The header is lost: identify the file by its footer. */
     if (file->footer_ok && memcmp(file->footer.file_id, file->expected->file_id, 16) != 0)
         return "the file_id in its footer differs from the manifest";
     if (file->footer_ok && memcmp(file->footer.root_hash, file->expected->root_hash, 16) != 0)

@@ -750,7 +750,7 @@ static void test_bits_are_pinned(void)
 {
     static int16_t pcm[10000];
     static float rows[80 * 257];
-    uint64_t state = 1; /* not test_seed: the hashes below need this one */
+    uint64_t state = 1; /* a fixed seed, because the hashes below depend on it */
     for (size_t i = 0; i < 10000; i++)
         pcm[i] = (int16_t)((int64_t)(test_random(&state) >> 50) - 8192);
     const struct {

@@ -181,7 +181,8 @@ static void test_between_rows_nothing_is_touched(void)
     u.symbols = 3;
     fill(7);
     for (size_t t = 0; t < FRAMES; t++)
-        logits[t * SYMBOLS + 3] = logits[t * SYMBOLS + 4] = (double)NAN; /* nor read */
+        logits[t * SYMBOLS + 3] = logits[t * SYMBOLS + 4] =
+            (double)NAN; /* these must not be read */
     for (ctc_kind kind = CTC_F64; kind < ctc_kinds(); kind++) {
         const spsh__ctc_result result = run(kind, &u);
         CHECK(isfinite(result.loss));

@@ -256,7 +256,7 @@ static spsh_status from_plain(const variables *v, spsh__launch *l, spsh_error *e
 }
 /* In order: the first launcher whose variables are all set counts. */
 static const struct launcher {
-    const char *const names[3]; /* all must be there */
+    const char *const names[3]; /* all must be set */
     spsh_status (*read_fn)(const variables *v, spsh__launch *l, spsh_error *err);
 } launchers[] = {
     {{"TORCHELASTIC_RUN_ID", "LOCAL_RANK", NULL}, from_torchrun},

@@ -105,7 +105,7 @@ typedef struct meeting {
     uint32_t own_port;
     struct sockaddr_in6 *addresses; /* address of each rank */
     char why[160];                  /* reason that the last complete try failed */
-    bool is_refused;                /* why is a rejection; later reasons say less */
+    bool is_refused;                /* why is a rejection; later reasons are less informative */
     bool is_final;                  /* another try of this connection would fail, too */
 } meeting;
 

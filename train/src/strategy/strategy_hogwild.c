@@ -92,7 +92,7 @@ static spsh_status after_step(spsh__strategy *s, spsh_error *err)
     return SPSH_OK;
 }
 
-/* All have the one model; moments are each learner's. */
+/* All learners share the model; each has its own moments. */
 static spsh_status consensus(spsh__strategy *s, bool is_taken, spsh_error *err)
 {
     read_shared(state_of(s));

@@ -191,8 +191,8 @@ typedef struct spsh_fingerprint_facts {
 /* clang-format on */
 
 /**
- * Compute the fingerprints that a dataset lacks: a file per shard in DATASET/fingerprints. Sound
- * files stay, damaged and outdated ones are replaced. The bytes depend only on the dataset.
+ * Compute the fingerprints that a dataset lacks: a file per shard in DATASET/fingerprints. Valid
+ * files stay, and damaged or outdated ones are replaced. The bytes depend only on the dataset.
  * spsh_dedupe_run, spsh_audit_run, and spsh_pair_explain do the same for their datasets.
  *
  * @param options    NULL: defaults
@@ -445,8 +445,8 @@ typedef struct spsh_copy_plan_facts {
  * none gets one after a failure. Datasets that have the overlay already are left alone.
  *
  * @param ret_facts  struct_size is set by the caller
- * @return SPSH_OK; SPSH_E_CORRUPT, _SYNTAX, _VERSION: the plan; _NOT_FOUND: an option's dataset is
- *         none of the plan's; _MISMATCH: a dataset is not the one that the plan was made for, or a
+ * @return SPSH_OK; SPSH_E_CORRUPT, _SYNTAX, _VERSION: the plan; _NOT_FOUND: a dataset in the
+ * options is not in the plan; _MISMATCH: a dataset is not the one that the plan was made for, or a
  *         kept utterance is skipped by now; _NO_MEMORY; _IO; _NO_SPACE
  */
 SPSH_API SPSH_NODISCARD spsh_status spsh_copy_plan_apply(const char *plan_path,
