@@ -101,9 +101,9 @@ static spsh_bytes split_of(const giga_scan *g, const spsh__json_value *subsets, 
             split = spsh__bytes_of("dev");
         else if (spsh__bytes_equal_nocase(name, spsh__bytes_of("test")))
             split = spsh__bytes_of("test");
-        wanted = wanted || spsh__scan_wants_split(g->scan, name);
+        wanted = spsh__scan_wants_split(g->scan, name) || wanted;
     }
-    *ret_wanted = wanted || spsh__scan_wants_split(g->scan, split);
+    *ret_wanted = spsh__scan_wants_split(g->scan, split) || wanted;
     return split;
 }
 

@@ -530,7 +530,7 @@ static spsh_status scan_tables(kaldi_scan *k, spsh_error *err)
     const spsh__row_visitor visitor = {
         .dialect = {.kind = SPSH__DIALECT_KALDI}, .row_fn = scan_row, .user = k};
     const bool whole = k->scan->options->split_filter == NULL;
-    if (spsh__scan_wants_split(k->scan, k->split) || spsh__scan_wants_split(k->scan, k->name))
+    if (spsh__scan_wants_either(k->scan, k->split, k->name))
         rc = spsh__scan_rows(k->scan, &k->tables[k->leader].input, place_of(k, k->leader), &visitor,
                              err);
     else

@@ -202,8 +202,7 @@ static spsh_status lhotse_probe(const spsh__view *view, spsh_layout_probe *ret_p
 
 static bool is_wanted(const lhotse_scan *s)
 {
-    return spsh__scan_wants_split(s->scan, s->lhotse.name.split) ||
-           spsh__scan_wants_split(s->scan, s->lhotse.name.partition);
+    return spsh__scan_wants_either(s->scan, s->lhotse.name.split, s->lhotse.name.partition);
 }
 
 static spsh_status scan_cut(lhotse_scan *s, const spsh__jsonl_line *line,

@@ -279,8 +279,8 @@ static spsh_status reject_member(shar_scan *s, const char *detail, const spsh__l
 
 static bool is_wanted(const shar_scan *s)
 {
-    return spsh__scan_wants_split(s->scan, s->lhotse.name.split) ||
-           spsh__scan_wants_split(s->scan, spsh__builder_bytes(&s->folder_name));
+    return spsh__scan_wants_either(s->scan, s->lhotse.name.split,
+                                   spsh__builder_bytes(&s->folder_name));
 }
 
 /* Emit a cut and its member. */

@@ -315,8 +315,7 @@ static spsh_status scan_line(libri_scan *l, const spsh__folder *folder, const tr
     spsh__view_info info;
     spsh_reject reject = {.reason = SPSH_REJECT_MISSING_AUDIO, .id = line->id, .rows = 1};
     const audio_entry *audio = use_audio(l, folder, line->id);
-    if (!spsh__scan_wants_split(l->scan, line->split) &&
-        !spsh__scan_wants_split(l->scan, line->subset)) {
+    if (!spsh__scan_wants_either(l->scan, line->split, line->subset)) {
         l->scan->excluded_rows++;
         return SPSH_OK;
     }

@@ -279,13 +279,9 @@ static spsh_status list_audio(mls_scan *m, const char *name, unsigned depth, sps
 
 static spsh_status pass_audio(mls_scan *m, audio_pass pass, spsh_error *err)
 {
-    spsh__view_info info;
-    const spsh_bytes folder = file_path(m, m->split, "");
-    if (spsh__view_stat(m->scan->options->view, spsh__text_of(folder), &info) == ENOENT)
-        return SPSH_OK; /* a corpus may have been reduced to one split */
     m->pass = pass;
     spsh__builder_clear(&m->source);
-    spsh__builder_append_bytes(&m->source, folder);
+    spsh__builder_append_bytes(&m->source, file_path(m, m->split, ""));
     return list_audio(m, "audio", 0, err);
 }
 
@@ -558,8 +554,12 @@ static spsh_status scan_transcripts(mls_scan *m, bool wanted, spsh_error *err)
 
 static spsh_status scan_split(mls_scan *m, const char *split, spsh_error *err)
 {
+    spsh__view_info info;
     m->split = split;
     m->misplaced = false;
+    if (spsh__view_stat(m->scan->options->view, spsh__text_of(file_path(m, split, "")), &info) ==
+        ENOENT)
+        return SPSH_OK; /* a corpus may have been reduced to one split */
     if (!spsh__scan_wants_split(m->scan, spsh__bytes_of(split)))
         return scan_transcripts(m, false, err);
     spsh_status rc = pass_audio(m, PASS_INDEX, err);

@@ -497,8 +497,8 @@ static spsh_status scan_manifest(ps_scan *p, const char *name, spsh_error *err)
     set_subset(p);
     set_places(p);
     p->domain = spsh__strings_path(p->scan, spsh__bytes_of("ps"), spsh__bytes_of(p->subset->name));
-    const bool wanted = spsh__scan_wants_split(p->scan, spsh__bytes_of(p->subset->split)) ||
-                        spsh__scan_wants_split(p->scan, spsh__bytes_of(p->subset->name));
+    const bool wanted = spsh__scan_wants_either(p->scan, spsh__bytes_of(p->subset->split),
+                                                spsh__bytes_of(p->subset->name));
     const spsh__line_visitor visitor = {picked, PICKED, scan_document, p, !wanted, clips_of};
     spsh_status rc = spsh__scan_lines(p->scan, name, &visitor, err);
     for (size_t i = 0; i < 2 && rc == SPSH_OK; i++)

@@ -541,6 +541,9 @@ static spsh_status scan_table(clip_scan *c, spsh_error *err)
     c->file = spsh__text_of(spsh__strings_path(c->scan, spsh__bytes_of(c->tree->path),
                                                spsh__bytes_of(c->tree->tables[c->table].name)));
     const bool absent = spsh__view_stat(c->scan->options->view, c->file, &info) == ENOENT;
+    const char *split = c->tree->tables[c->table].split;
+    if (!absent && split != NULL) /* a split of the corpus even if other tables have all its rows */
+        (void)spsh__scan_wants_split(c->scan, spsh__bytes_of(split));
     const spsh_status rc = absent ? SPSH_OK : spsh__scan_file_rows(c->scan, c->file, &visitor, err);
     spsh__strings_release(c->scan, mark);
     return rc;

@@ -345,9 +345,9 @@ static bool table_is_wanted(const spsh__giga_tables *t)
         upper[i] = (char)(c >= 'a' && c <= 'z' ? c - 'a' + 'A' : c);
     }
     upper[i] = '\0';
-    return spsh__scan_wants_split(t->scan, spsh__bytes_of(t->split)) ||
-           spsh__scan_wants_split(t->scan, spsh__bytes_of(t->subset)) ||
-           spsh__scan_wants_split(t->scan, spsh__bytes_of(upper));
+    const bool wants_upper = spsh__scan_wants_split(t->scan, spsh__bytes_of(upper));
+    return spsh__scan_wants_either(t->scan, spsh__bytes_of(t->split), spsh__bytes_of(t->subset)) ||
+           wants_upper;
 }
 
 spsh_status spsh__giga_table_scan(spsh__giga_tables *tables, const char *path, spsh_error *err)

@@ -126,8 +126,9 @@ typedef struct spsh_ingest_sink {
 
 typedef struct spsh_ingest_options {
     const spsh__view *view;
-    const char *domain_rule;    /* --domain: NULL, "NAME" (constant) or "dir:N"/"column:NAME" */
-    const char *split_filter;   /* --split: comma-separated list, or NULL for all splits */
+    const char *domain_rule;  /* --domain: NULL, "NAME" (constant) or "dir:N"/"column:NAME" */
+    const char *split_filter; /* --split: comma-separated list, or NULL for all splits */
+    struct spsh__found_splits *found_splits; /* receives the splits of the corpus; may be NULL */
     bool key_to_last_dot;       /* --wds-key last-dot: sample keys end at the last dot */
     bool no_split_names;        /* --split-from none: ignore splits in file names */
     bool split_by_name;         /* the table is one of several tables that are named after splits */

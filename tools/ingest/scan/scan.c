@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 #include "common/file_names.h"
+#include "found_splits.h"
 #include "speechshard/inside.h"
 #include "speechshard/limits.h"
 
@@ -75,17 +76,22 @@ spsh_status spsh__scan_refuse_column(const spsh__scan *scan, const char *layout,
 
 bool spsh__scan_wants_split(const spsh__scan *scan, spsh_bytes split)
 {
-    const char *at = scan->options->split_filter;
-    if (at == NULL)
+    const char *list = scan->options->split_filter;
+    spsh_bytes name = {NULL, 0};
+    bool wanted = false;
+    if (list == NULL)
         return true;
-    for (;;) {
-        size_t length = strcspn(at, ",");
-        if (length > 0 && spsh__bytes_equal((spsh_bytes){(const uint8_t *)at, length}, split))
-            return true;
-        if (at[length] == '\0')
-            return false;
-        at += length + 1;
-    }
+    while (!wanted && spsh__found_splits_next(&list, &name))
+        wanted = spsh__bytes_equal(name, split);
+    if (scan->options->found_splits != NULL)
+        spsh__found_splits_add(scan->options->found_splits, split, wanted);
+    return wanted;
+}
+
+bool spsh__scan_wants_either(const spsh__scan *scan, spsh_bytes split, spsh_bytes name)
+{
+    const bool wants_split = spsh__scan_wants_split(scan, split);
+    return spsh__scan_wants_split(scan, name) || wants_split;
 }
 
 static spsh_bytes nth_directory(spsh_bytes path, long level)

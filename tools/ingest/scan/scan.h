@@ -71,8 +71,11 @@ SPSH_NODISCARD spsh_status spsh__scan_refuse_split(const spsh__scan *scan, const
 SPSH_NODISCARD spsh_status spsh__scan_refuse_column(const spsh__scan *scan, const char *layout,
                                                     spsh_error *err);
 
-/* Whether --split selects that name. Always true without --split. */
+/* Whether --split selects that name. Always true without --split. Call it for all names that select
+ * a row: a name of --split that no call has is an error. */
 bool spsh__scan_wants_split(const spsh__scan *scan, spsh_bytes split);
+/* The same for rows that two names select. */
+bool spsh__scan_wants_either(const spsh__scan *scan, spsh_bytes split, spsh_bytes name);
 
 /* Check and emit an item. Replaces item->domain according to the rule, or by "default" if it is
  * empty. */

@@ -318,15 +318,10 @@ static spsh_status fail_empty(const spsh_pack_options *options, const spsh__pack
     spsh_status rc = SPSH_OK;
     if (root == NULL || first == NULL)
         rc = SPSH_NO_MEMORY(err);
-    else if (rows[most] == 0 && options->split_filter != NULL)
-        rc =
-            SPSH_FAIL(err, SPSH_E_UNKNOWN_NAME,
-                      "%s: nothing to pack: split_filter %s: no row of the corpus is of this split",
-                      root, options->split_filter);
     else if (rows[most] == 0)
         rc = SPSH_FAIL(err, SPSH_E_NOT_FOUND,
-                       "%s: nothing to pack: the corpus has no rows (see reports/rejects.jsonl)",
-                       root);
+                       "%s: nothing to pack: the corpus has no rows%s (see reports/rejects.jsonl)",
+                       root, options->split_filter == NULL ? "" : " of these splits");
     else
         rc = SPSH_FAIL(err, SPSH_E_NOT_FOUND,
                        "%s: nothing to pack: no utterance is left of %" PRIu64 " %s; %" PRIu64

@@ -88,7 +88,8 @@ typedef struct spsh_pack_options {
     const char *output;              /* required: the dataset's folder; made if it is missing */
     const char *layout_name;         /* a spsh_pack_layout_name; NULL: detect each corpus */
     const char *domain_rule;         /* "NAME", "dir:N", or "column:NAME"; NULL: the layout's */
-    const char *split_filter;        /* comma-separated splits to pack; NULL: all */
+    const char *split_filter;        /* comma-separated splits to pack; NULL: all. Each must have a
+                                        row or a table in a corpus */
     const char *const *column_rules; /* column_rule_count strings "FIELD=NAME": read a field of a
                                         table from the column NAME; see spsh_pack_column_is_valid */
     size_t column_rule_count;
@@ -218,10 +219,10 @@ typedef struct spsh_pack_kind {
  * @param ret_report  free with spsh_pack_report_free
  * @return SPSH_OK, also with has_too_many_rejects or is_withheld; SPSH_E_INVALID_ARG: options, or a
  *         corpus that fits two layouts; _NOT_FOUND: a corpus is missing, fits no layout, or has
- *         nothing to pack; _UNKNOWN_NAME: no row is in split_filter; _EXISTS: output holds another
- *         thing or a pack with other options, or another pack uses it; _TRUNCATED: an archive or a
- *         manifest is damaged (pack the rest with SPSH_PACK_REJECTS_ALL); _CANCELED; _NO_MEMORY;
- *         _NO_SPACE; _IO; or any error of reading the corpora's tables
+ *         nothing to pack; _UNKNOWN_NAME: no corpus has a split of split_filter; _EXISTS: output
+ *         holds another thing or a pack with other options, or another pack uses it; _TRUNCATED: an
+ *         archive or a manifest is damaged (pack the rest with SPSH_PACK_REJECTS_ALL); _CANCELED;
+ *         _NO_MEMORY; _NO_SPACE; _IO; or any error of reading the corpora's tables
  */
 SPSH_API SPSH_NODISCARD spsh_status spsh_pack(const spsh_pack_options *options,
                                               spsh_pack_report **ret_report, spsh_error *err);

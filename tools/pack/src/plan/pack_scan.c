@@ -22,6 +22,7 @@
 #include "common/grow.h"
 #include "ingest/layouts/corpus.h"
 #include "ingest/layouts/layouts.h"
+#include "ingest/scan/found_splits.h"
 #include "origins.h"
 #include "plan_item.h"
 #include "speechshard/inside.h"
@@ -44,6 +45,7 @@ struct spsh__plan_scan {
     uint64_t *duplicates;    /* sequences, ascending */
     size_t duplicate_count;
     size_t duplicate_capacity;
+    spsh__found_splits found_splits;
     spsh__builder key;
     spsh__builder value;
     spsh__builder path;
@@ -254,6 +256,7 @@ static spsh_status scan_source(spsh__plan_scan *scan, const spsh__view *view,
     const spsh_ingest_options ingest = {.view = view,
                                         .domain_rule = options->domain_rule,
                                         .split_filter = options->split_filter,
+                                        .found_splits = &scan->found_splits,
                                         .key_to_last_dot = options->has_keys_to_last_dot,
                                         .no_split_names = options->ignores_split_names,
                                         .split_by_name = has_split_tables(options),
@@ -524,6 +527,8 @@ spsh_status spsh__plan_scan_run(const spsh_pack_options *options, const char *wo
     rc = open_sorters(scan, work_directory, err);
     for (scan->corpus = 0; rc == SPSH_OK && scan->corpus < options->corpus_count; scan->corpus++)
         rc = scan_corpus(scan, options->corpora[scan->corpus], err);
+    if (rc == SPSH_OK && options->split_filter != NULL)
+        rc = spsh__found_splits_check(&scan->found_splits, options->split_filter, err);
     if (rc == SPSH_OK)
         rc = report_published(scan, err);
     if (rc == SPSH_OK)
@@ -595,6 +600,7 @@ void spsh__plan_scan_free(spsh__plan_scan *scan)
     spsh_sorter_free(scan->rejects);
     spsh__sources_free(&scan->counts.sources);
     spsh__origins_free(&scan->origins);
+    spsh__found_splits_free(&scan->found_splits);
     free(scan->duplicates);
     spsh__builder_free(&scan->key);
     spsh__builder_free(&scan->value);
