@@ -77,6 +77,23 @@ class DamageTest(unittest.TestCase):
         self.assertEqual(len(ids), len(self.whole))
         self.assertFalse(set(ids) & set(self.bad))
 
+    def test_an_interrupt_in_the_log_is_raised_by_next(self):
+        for raised in (KeyboardInterrupt, SystemExit):
+            interrupts = [raised()]
+
+            def log(level, text, interrupts=interrupts):
+                if interrupts:
+                    raise interrupts.pop()
+
+            loader = speechshard.Loader(self.path, on_error="skip", log=log, **OPTIONS)
+            batches = len(loader)
+            self.assertEqual(len(interrupts), 1)  # nothing is logged yet
+            with self.assertRaises(raised):
+                list(loader)
+            self.assertEqual(interrupts, [])
+            loader.set_epoch(7)
+            self.assertEqual(len(list(loader)), batches)
+
     def test_quarantine_max(self):
         shard = next((self.path / "shards").iterdir())
         data = bytearray(shard.read_bytes())

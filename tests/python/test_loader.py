@@ -347,6 +347,16 @@ class LoaderTest(unittest.TestCase):
             self.assertIn(level, (20, 30, 40))
             self.assertIsInstance(text, str)
 
+    def test_an_interrupt_in_the_log_is_raised_by_the_call(self):
+        options = {"slots": 256, "memory_bytes": 8 << 20}  # which logs fewer slots
+
+        def interrupted(level, text):
+            raise KeyboardInterrupt
+
+        with self.assertRaises(KeyboardInterrupt):
+            self.loader(**options, log=interrupted)
+        self.loader(**options, log=lambda level, text: None).close()
+
     def test_log_that_raises_or_refers_to_the_loader(self):
         raised = []
         old, sys.unraisablehook = sys.unraisablehook, lambda info: raised.append(info.exc_value)

@@ -316,7 +316,8 @@ int spsh__cmd_pack(int argc, char **argv)
          "name: tables named after splits (train.csv, test.csv) give their rows these splits, "
          "unless one has a split column; none: no split (default: name)",
          &a.split_from, 0, 0},
-        {"split", 0, SPSH_CLI_TEXT, "S,...", "pack only these splits; an unknown split is an error", &a.split, 0, 0},
+        {"split", 0, SPSH_CLI_TEXT, "S,...", "pack only these splits, which must exist", &a.split,
+         0, 0},
         {"shard-size", 0, SPSH_CLI_SIZE, "SIZE", "size of a shard file (default: 1G)",
          &a.shard_bytes, SPSH_PACK_SHARD_BYTES_MIN, SPSH_PACK_SHARD_BYTES_MAX},
         {"trust-headers", 0, SPSH_CLI_FLAG, NULL,

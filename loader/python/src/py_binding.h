@@ -251,9 +251,11 @@ void spsh__py_log_free(spsh__py_log *log);
 /* The callable that messages go to: given, or (NULL) logging's. */
 PyObject *spsh__py_log_callable(PyObject *given);
 void spsh__py_log_put(void *user, spsh_log_level level, const char *text); /* a spsh_log_fn */
-/* Deliver the queued messages, under the GIL. A pending exception stays pending; an exception of
- * the callable is reported as unraisable. */
-void spsh__py_log_drain(spsh__py_log *log, PyObject *callable);
+/* Deliver the queued messages, under the GIL. An Exception of the callable is reported as
+ * unraisable: a faulty callable does not end a training. A KeyboardInterrupt or SystemExit is
+ * raised: returns -1, and the remaining messages are lost. An exception that is pending at the call
+ * stays pending, or becomes the context of the raised one. */
+int spsh__py_log_drain(spsh__py_log *log, PyObject *callable);
 /* Deliver the queued messages. Call with no exception set. Returns -1 with the callable's
  * exception; the remaining messages are lost. */
 int spsh__py_log_pass(spsh__py_log *log, PyObject *callable);

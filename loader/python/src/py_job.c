@@ -183,7 +183,7 @@ static int hand_on_progress(spsh__py_job *job, const spsh__py_work *work)
 static void serve(spsh__py_job *job, const spsh__py_work *work)
 {
     if (PyErr_Occurred() != NULL)
-        spsh__py_log_drain(job->log, work->log);
+        (void)spsh__py_log_drain(job->log, work->log);
     else if (spsh__py_log_pass(job->log, work->log) != 0 || hand_on_progress(job, work) != 0 ||
              PyErr_CheckSignals() != 0)
         stop_job(job);

@@ -56,12 +56,14 @@ static spsh__py_lease *enter(loader *self, bool exclusive)
     return spsh__py_lease_hold(self->lease);
 }
 
-static void leave(loader *self, spsh__py_lease *lease, bool exclusive)
+/* Returns -1 with an exception that the log callable raised. The caller drops its result. */
+static int leave(loader *self, spsh__py_lease *lease, bool exclusive)
 {
     if (exclusive)
         self->busy = false;
-    spsh__py_log_drain(lease->log, self->log);
+    const int rc = spsh__py_log_drain(lease->log, self->log);
     spsh__py_lease_drop(lease);
+    return rc;
 }
 
 typedef PyObject *(*lease_fn)(const spsh__py_lease *lease, void *argument);
@@ -74,7 +76,8 @@ static PyObject *with_lease(PyObject *object, bool exclusive, lease_fn call, voi
     if (lease == NULL)
         return NULL;
     PyObject *result = call(lease, argument);
-    leave(self, lease, exclusive);
+    if (leave(self, lease, exclusive) != 0)
+        Py_CLEAR(result);
     return result;
 }
 
@@ -158,7 +161,8 @@ static int open_with(loader *self, PyObject *datasets, const spsh__py_config *co
     if (open_columns(self, lease, config->columns) == 0 &&
         spsh__py_lease_open(lease, &config->options, config->device) == 0)
         domains = spsh__py_plan_domain_names(spsh_loader_plan(lease->loader));
-    spsh__py_log_drain(lease->log, self->log);
+    if (spsh__py_log_drain(lease->log, self->log) != 0)
+        Py_CLEAR(domains);
     if (domains == NULL) {
         Py_CLEAR(self->columns);
         spsh__py_lease_drop(lease);
@@ -276,8 +280,7 @@ static spsh_status wait_for_batch(loader *self, const spsh__py_lease *lease,
         Py_END_ALLOW_THREADS;
         if (rc != SPSH_E_TIMEOUT)
             break;
-        spsh__py_log_drain(lease->log, self->log);
-        if (PyErr_CheckSignals() != 0)
+        if (spsh__py_log_drain(lease->log, self->log) != 0 || PyErr_CheckSignals() != 0)
             return SPSH_E_CANCELED;
         if (self->lease != lease) {
             PyErr_SetString(PyExc_ValueError, "the loader was closed");
@@ -304,7 +307,8 @@ static PyObject *take_batch(loader *self)
         spsh__py_raise(&err);
     if (result != NULL && fill_columns(self, result) != 0)
         Py_CLEAR(result);
-    leave(self, lease, true);
+    if (leave(self, lease, true) != 0)
+        Py_CLEAR(result);
     return result;
 }
 
@@ -381,7 +385,7 @@ static Py_ssize_t loader_length(PyObject *object)
         if (rc != SPSH_OK)
             spsh__py_raise(&err);
     }
-    leave(self, lease, true);
+    failed = leave(self, lease, true) != 0 || failed;
     return failed || rc != SPSH_OK ? -1 : (Py_ssize_t)calls;
 }
 
@@ -467,8 +471,7 @@ static PyObject *loader_load_state_dict(PyObject *object, PyObject *state)
     if (lease == NULL)
         return NULL;
     int failed = spsh__py_state_load(lease->loader, state, self->order);
-    leave(self, lease, true);
-    if (failed)
+    if (leave(self, lease, true) != 0 || failed)
         return NULL;
     Py_RETURN_NONE;
 }

@@ -106,17 +106,19 @@ void spsh__py_log_put(void *user, spsh_log_level level, const char *text)
     free(added);
 }
 
-/* goes_on: report the callable's exception as unraisable. Otherwise return -1 with the exception
- * set. */
+/* goes_on: report an Exception of the callable as unraisable. Other exceptions, and all without
+ * goes_on, stay set, and the function returns -1. */
 static int hand_on(PyObject *callable, int level, const char *text, bool goes_on)
 {
     PyObject *string = PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text), "replace");
     PyObject *result = string == NULL ? NULL : PyObject_CallFunction(callable, "iO", level, string);
-    if (result == NULL && goes_on)
+    const bool failed =
+        result == NULL && (!goes_on || PyErr_ExceptionMatches(PyExc_Exception) == 0);
+    if (result == NULL && !failed)
         PyErr_WriteUnraisable(callable);
     Py_XDECREF(string);
     Py_XDECREF(result);
-    return result == NULL && !goes_on ? -1 : 0;
+    return failed ? -1 : 0;
 }
 
 static message *take_messages(spsh__py_log *log, int *ret_lost)
@@ -152,10 +154,31 @@ int spsh__py_log_pass(spsh__py_log *log, PyObject *callable)
     return hand_on_all(log, callable, false);
 }
 
-void spsh__py_log_drain(spsh__py_log *log, PyObject *callable)
+/* Make an exception, whose references are taken, the context of the one that is set. */
+static void set_context(PyObject *type, PyObject *value, PyObject *traceback)
+{
+    PyObject *new_type = NULL, *new_value = NULL, *new_traceback = NULL;
+    PyErr_Fetch(&new_type, &new_value, &new_traceback);
+    PyErr_NormalizeException(&new_type, &new_value, &new_traceback);
+    PyErr_NormalizeException(&type, &value, &traceback);
+    if (new_value != NULL && value != NULL) {
+        Py_INCREF(value);
+        PyException_SetContext(new_value, value); /* takes the reference */
+    }
+    Py_XDECREF(type);
+    Py_XDECREF(value);
+    Py_XDECREF(traceback);
+    PyErr_Restore(new_type, new_value, new_traceback);
+}
+
+int spsh__py_log_drain(spsh__py_log *log, PyObject *callable)
 {
     PyObject *type = NULL, *value = NULL, *traceback = NULL;
     PyErr_Fetch(&type, &value, &traceback);
-    (void)hand_on_all(log, callable, true);
-    PyErr_Restore(type, value, traceback);
+    const int rc = hand_on_all(log, callable, true);
+    if (rc == 0)
+        PyErr_Restore(type, value, traceback);
+    else if (type != NULL)
+        set_context(type, value, traceback);
+    return rc;
 }
