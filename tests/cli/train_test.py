@@ -559,6 +559,14 @@ def test_rendezvous_is_refused(work):
                               stdin=subprocess.DEVNULL, capture_output=True, encoding="utf-8",
                               env={**environment, **TORCHRUN, "RANK": "0", "LOCAL_RANK": "0"}, cwd=work, check=False)
         failed(done, 1, text)
+    failed_alike = set()
+    for rank in ("1", "0"):  # rank 1 does not wait for rank 0
+        done = subprocess.run([COMMAND, "train", "tiny.yaml", "-o", "torch", "--rendezvous", "file://none", *TINY],
+                              stdin=subprocess.DEVNULL, capture_output=True, encoding="utf-8",
+                              env={**environment, **TORCHRUN, "RANK": rank, "LOCAL_RANK": rank}, cwd=work, check=False)
+        failed(done, 1, "the rendezvous folder none: No such file or directory: name an existing folder")
+        failed_alike.add(done.stderr)
+    equal(len(failed_alike), 1, f"all ranks give the same reason: {failed_alike}")
 
 
 def main():

@@ -957,6 +957,25 @@ static bool read_tcp(meeting *m, const char *text)
     return true;
 }
 
+/* Check the folder of file://FOLDER on every rank. Otherwise only rank 0 would fail, and the others
+ * would wait for its file. Rank 0 creates the run folder, so that one may be missing. */
+static spsh_status check_folder(const spsh__rendezvous_options *o, const char *folder,
+                                spsh_error *err)
+{
+    struct stat info;
+    const size_t run_length = o->folder == NULL ? 0 : strlen(o->folder);
+    if (run_length > 0 && strncmp(folder, o->folder, run_length) == 0 &&
+        folder[run_length + strspn(folder + run_length, "/")] == '\0')
+        return SPSH_OK;
+    const int os_errno = stat(folder, &info) != 0 ? errno : S_ISDIR(info.st_mode) ? 0 : ENOTDIR;
+    if (os_errno == 0)
+        return SPSH_OK;
+    return SPSH_FAIL_OS(err, SPSH_E_IO, os_errno,
+                        "the rendezvous folder %.200s: %s: name an existing folder that all "
+                        "processes share",
+                        folder, strerror(os_errno));
+}
+
 static spsh_status find_place(meeting *m, spsh_error *err)
 {
     const spsh__rendezvous_options *o = m->o;
@@ -969,6 +988,9 @@ static spsh_status find_place(meeting *m, spsh_error *err)
             err, SPSH_E_INVALID_ARG,
             "the rendezvous must be auto, file://FOLDER, or tcp://HOST:PORT, not '%.100s'",
             o->where);
+    const spsh_status rc = is_file ? check_folder(o, o->where + 7, err) : SPSH_OK;
+    if (rc != SPSH_OK)
+        return rc;
     const uint64_t port = (uint64_t)l->master_port + 1 + l->restart_count;
     if (is_auto && l->master[0] != '\0' && l->master_port != 0 && port <= 65535) {
         (void)snprintf(m->host, sizeof(m->host), "%s", l->master);
