@@ -355,7 +355,7 @@ def test_stopped_while_they_meet():
                     line.sendall(peer.answer())
             process.terminate()
             done.end()
-        check(done.codes[rank] == 75 and f"stopped while rank {rank} of 3 waited for the others" in done.said[rank],
+        check(done.codes[rank] == 75 and f"stopped while rank {rank} of 3 waited for the other ranks" in done.said[rank],
               f"rank {rank} ends with {done.codes[rank]}: {done.said[rank]}")
     check(not (base / "stopped").exists(), "a folder that is left")
 
