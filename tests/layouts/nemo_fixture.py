@@ -108,11 +108,34 @@ SPLIT = {
     "splits": {"dev": 1},
 }
 
+
+def make_text_files(root, clip):
+    """Each segment of a recording has a text file, and one of the files is not UTF-8."""
+    clip(root / "long.wav", seconds=1.2, seed=1)
+    for name, text in (("one", b"first\n"), ("two", b"second\n"), ("bad", b"\xff\n"), ("last", b"fourth\n")):
+        (root / f"{name}.txt").write_bytes(text)
+    rows = [{"audio_filepath": "long.wav", "offset": 3 * i / 10, "duration": 0.3, "text_filepath": f"{name}.txt"}
+            for i, name in enumerate(("one", "two", "bad", "last"))]
+    write_lines(root / "train.json", [*rows, {"audio_filepath": "long.wav", "offset": 0, "duration": 0.2}])
+
+
+TEXT_FILES = {
+    "utterances": 4, "rows_in": 5,
+    "rejects": {"text_invalid_utf8": (1, 1)},
+    "ids": {
+        "long#0-300000000": {"text": "first", "start_sample": 0},
+        "long#300000000-600000000": {"text": "second", "start_sample": 4800},
+        "long#900000000-1200000000": {"text": "fourth", "start_sample": 14400},
+        "long#0-200000000": {"text": None},
+    },
+}
+
 CASES = {
     "folder": (make, EXPECTED),
     "file": (make, ONE),
     "types": (make_types, TYPES),
     "split": (make, SPLIT),
+    "text files": (make_text_files, TEXT_FILES),
     "column": (make, {"options": ["--domain", "column:pnc"], "domains": {"yes": 1, "default": 8},
                        "excluded": 1}),
 }

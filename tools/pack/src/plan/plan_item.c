@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "speechshard/inside.h"
+
 #define ITEM_STRINGS 12U
 #define ITEM_PATHS                                                                                 \
     2U /* the last strings: paths of the files, which are not part of the
@@ -147,6 +149,16 @@ bool spsh__item_read(spsh_bytes data, spsh_ingest_item *ret_item, uint64_t *ret_
         ret_item->sidecar = (spsh__piece){(const char *)s[11].data, n[7], n[8], n[9]};
     *ret_sequence = n[3];
     return true;
+}
+
+spsh_status spsh__item_take(spsh_bytes *rest, spsh_ingest_item *ret_item, uint64_t *ret_sequence,
+                            spsh_error *err)
+{
+    if (!spsh__item_read(*rest, ret_item, ret_sequence))
+        return SPSH_FAIL(err, SPSH_E_CORRUPT, "the plan is damaged");
+    const size_t size_bytes = spsh__item_size(*rest);
+    *rest = (spsh_bytes){rest->data + size_bytes, rest->size_bytes - size_bytes};
+    return SPSH_OK;
 }
 
 bool spsh__item_length_is_off(const spsh_ingest_item *item, uint64_t audio_ns)

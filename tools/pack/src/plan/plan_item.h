@@ -28,6 +28,10 @@ size_t spsh__item_size(spsh_bytes data);
 /* Parse the item at the start of data. Strings point into data. false: the plan is damaged. */
 bool spsh__item_read(spsh_bytes data, spsh_ingest_item *ret_item, uint64_t *ret_sequence);
 
+/* Parse the item at the start of *rest, and advance *rest past it. */
+SPSH_NODISCARD spsh_status spsh__item_take(spsh_bytes *rest, spsh_ingest_item *ret_item,
+                                           uint64_t *ret_sequence, spsh_error *err);
+
 /* True if the audio's length differs from the stated length by more than 50 ms and by more than 1 %
  * of the stated length. Metadata round lengths, and encoders pad. */
 bool spsh__item_length_is_off(const spsh_ingest_item *item, uint64_t audio_ns);

@@ -17,8 +17,11 @@ spsh_bytes spsh__job_items(const spsh__prepare_plan *plan, size_t job)
 void spsh__job_result_clear(spsh__job_result *result)
 {
     spsh__prepared_free(&result->prepared);
-    spsh__builder_free(&result->text);
-    result->text_detail = NULL;
+    for (uint32_t i = 0; i < result->text_count; i++)
+        spsh__builder_free(&result->texts[i].text);
+    free(result->texts);
+    result->texts = NULL;
+    result->text_count = 0;
 }
 
 static spsh_status new_result(void *user, void **ret_result, spsh_error *err)
@@ -35,21 +38,42 @@ static void free_result(void *result)
     free(result);
 }
 
+/* Read the sidecar of item number `at` of a job. */
+static spsh_status read_text(const spsh__prepare_plan *plan, const spsh_ingest_item *item,
+                             uint32_t at, spsh__job_result *result, spsh_error *err)
+{
+    if (result->texts == NULL) {
+        const uint32_t count = plan->jobs[result->job].item_count;
+        result->texts = calloc(count, sizeof(spsh__job_text));
+        if (result->texts == NULL)
+            return SPSH_NO_MEMORY(err);
+        result->text_count = count;
+    }
+    spsh__job_text *text = &result->texts[at];
+    return spsh__prepare_text(plan->pack->io, &item->sidecar, &text->text, &text->reason,
+                              &text->detail, err);
+}
+
 static spsh_status run_job(void *user, void *worker, size_t job, void *memory, spsh_error *err)
 {
     const spsh__prepare_plan *plan = user;
     spsh__job_result *result = memory;
-    spsh_ingest_item item;
-    uint64_t sequence = 0;
+    spsh_bytes rest = spsh__job_items(plan, job);
+    spsh_status rc = SPSH_OK;
 
     (void)worker;
     result->job = job;
-    if (!spsh__item_read(spsh__job_items(plan, job), &item, &sequence))
-        return SPSH_FAIL(err, SPSH_E_CORRUPT, "the plan is damaged");
-    spsh_status rc = spsh__prepare(plan->pack, &item, &result->prepared, err);
-    if (rc == SPSH_OK && item.sidecar.path != NULL && !result->prepared.rejected)
-        rc = spsh__prepare_text(plan->pack->io, &item.sidecar, &result->text, &result->text_reason,
-                                &result->text_detail, err);
+    for (uint32_t i = 0; rc == SPSH_OK && i < plan->jobs[job].item_count; i++) {
+        spsh_ingest_item item;
+        uint64_t sequence = 0;
+        rc = spsh__item_take(&rest, &item, &sequence, err);
+        if (rc == SPSH_OK && i == 0)
+            rc = spsh__prepare(plan->pack, &item, &result->prepared, err);
+        if (rc == SPSH_OK && result->prepared.rejected)
+            break;
+        if (rc == SPSH_OK && item.sidecar.path != NULL)
+            rc = read_text(plan, &item, i, result, err);
+    }
     return rc;
 }
 

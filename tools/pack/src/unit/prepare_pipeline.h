@@ -33,12 +33,18 @@ typedef struct spsh__prepare_plan {
     size_t job_count, first_job;
 } spsh__prepare_plan;
 
+/** The sidecar transcript of an item, if it has one. */
+typedef struct spsh__job_text {
+    spsh__builder text;
+    spsh_reject_reason reason;
+    const char *detail; /* message why the sidecar is rejected, or NULL */
+} spsh__job_text;
+
 typedef struct spsh__job_result {
     size_t job;
     spsh__prepared prepared;
-    spsh__builder text; /* sidecar transcript of the first item, if it has one */
-    spsh_reject_reason text_reason;
-    const char *text_detail; /* message why the sidecar is rejected, or NULL */
+    spsh__job_text *texts; /* one for each item of the job; NULL: no item has a sidecar */
+    uint32_t text_count;
 } spsh__job_result;
 
 /** Start the threads. plan is borrowed until spsh__ordered_work_stop. Results: spsh__job_result. */

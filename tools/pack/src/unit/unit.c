@@ -41,17 +41,6 @@ typedef struct placer {
 
 /* ---- jobs ---- */
 
-/* Read the first item of *rest, and advance *rest past it. */
-static spsh_status take_item(spsh_bytes *rest, spsh_ingest_item *ret_item, uint64_t *ret_sequence,
-                             spsh_error *err)
-{
-    if (!spsh__item_read(*rest, ret_item, ret_sequence))
-        return SPSH_FAIL(err, SPSH_E_CORRUPT, "the plan is damaged");
-    const size_t size_bytes = spsh__item_size(*rest);
-    *rest = (spsh_bytes){rest->data + size_bytes, rest->size_bytes - size_bytes};
-    return SPSH_OK;
-}
-
 static bool same_recording(const spsh_ingest_item *a, const spsh_ingest_item *b)
 {
     return spsh__bytes_equal(a->recording_id, b->recording_id) &&
@@ -78,7 +67,7 @@ static spsh_status make_jobs(placer *p, uint64_t item_count, spsh_error *err)
         const size_t at = plan->items.size_bytes - rest.size_bytes;
         spsh_ingest_item item;
         uint64_t sequence = 0;
-        spsh_status rc = take_item(&rest, &item, &sequence, err);
+        spsh_status rc = spsh__item_take(&rest, &item, &sequence, err);
         if (rc != SPSH_OK)
             return rc;
         if (i > 0 && same_recording(&previous, &item)) {
@@ -223,7 +212,7 @@ static spsh_status is_copy_of(placer *p, const spsh__prepared *prepared, uint64_
     spsh_ingest_item item;
     uint64_t sequence = 0;
 
-    spsh_status rc = take_item(&rest, &item, &sequence, err);
+    spsh_status rc = spsh__item_take(&rest, &item, &sequence, err);
     if (rc == SPSH_OK)
         rc = is_same_file(p, prepared, &item, ret_same, err);
     if (rc != SPSH_OK || *ret_same)
@@ -298,18 +287,18 @@ static bool segment_of(const spsh_ingest_item *item, const spsh_record *record,
     return true;
 }
 
-/* Set the text of an item from its row, or, for the first item of a job, from the sidecar that the
- * worker read. */
-static bool text_of(const spsh_ingest_item *item, const spsh__job_result *result, bool first,
+/* Set the text of item number `at` of a job from its row, or from the sidecar that the worker read.
+ * Returns false if the sidecar is rejected. */
+static bool text_of(const spsh_ingest_item *item, const spsh__job_result *result, uint32_t at,
                     spsh_utterance *utterance)
 {
     if (item->has_text) {
         utterance->text = item->text;
         utterance->flags = SPSH_UTTERANCE_HAS_TEXT;
-    } else if (item->sidecar.path != NULL && first) {
-        if (result->text_detail != NULL)
+    } else if (item->sidecar.path != NULL) {
+        if (result->texts[at].detail != NULL)
             return false;
-        utterance->text = spsh__builder_bytes(&result->text);
+        utterance->text = spsh__builder_bytes(&result->texts[at].text);
         utterance->flags = SPSH_UTTERANCE_HAS_TEXT;
     }
     return true;
@@ -327,17 +316,17 @@ static bool has_utterance(const placer *p, const spsh__job_result *result)
         uint64_t sequence = 0;
         char detail[160];
         bool clamped = false;
-        if (take_item(&rest, &item, &sequence, NULL) != SPSH_OK)
+        if (spsh__item_take(&rest, &item, &sequence, NULL) != SPSH_OK)
             return false;
         if (segment_of(&item, &result->prepared.record, &utterance, &clamped, detail) &&
-            text_of(&item, result, i == 0, &utterance))
+            text_of(&item, result, i, &utterance))
             return true;
     }
     return false;
 }
 
 static bool make_utterance(placer *p, const spsh_ingest_item *item, const spsh__job_result *result,
-                           bool first, spsh_utterance *utterance)
+                           uint32_t at, spsh_utterance *utterance)
 {
     char detail[160];
     bool clamped = false;
@@ -354,8 +343,8 @@ static bool make_utterance(placer *p, const spsh_ingest_item *item, const spsh__
         reject_item(p, item, SPSH_REJECT_SEGMENT_RANGE, detail);
         return false;
     }
-    if (!text_of(item, result, first, utterance)) {
-        reject_item(p, item, result->text_reason, result->text_detail);
+    if (!text_of(item, result, at, utterance)) {
+        reject_item(p, item, result->texts[at].reason, result->texts[at].detail);
         return false;
     }
     p->state.counts.segments_clamped += clamped ? 1 : 0;
@@ -465,13 +454,13 @@ static spsh_status place_job(placer *p, spsh__job_result *result, spsh_error *er
         spsh_utterance utterance;
         uint64_t sequence = 0;
 
-        rc = take_item(&rest, &item, &sequence, err);
+        rc = spsh__item_take(&rest, &item, &sequence, err);
         if (rc != SPSH_OK)
             break;
         spsh__source_tally *tally = tally_of(p, sequence);
         if (result->prepared.rejected)
             reject_item(p, &item, result->prepared.reason, result->prepared.detail);
-        if (result->prepared.rejected || !make_utterance(p, &item, result, i == 0, &utterance)) {
+        if (result->prepared.rejected || !make_utterance(p, &item, result, i, &utterance)) {
             tally->rejected++;
             continue;
         }
