@@ -3,6 +3,7 @@
 #define SPSH_TRAIN_STEADY_WAIT_H
 
 #include <pthread.h>
+#include <stdbool.h>
 
 #include "speechshard/inside.h"
 
@@ -17,14 +18,18 @@ static inline struct timespec spsh__timespec_after_ms(uint32_t ms)
     return spsh__timespec_of(spsh__now_ns() + ms * UINT64_C(1000000));
 }
 
-/* Initialize cond for pthread_cond_timedwait with times of spsh__now_ns. */
-static inline void spsh__steady_cond_init(pthread_cond_t *cond)
+/* Initialize cond for pthread_cond_timedwait with times of spsh__now_ns. Returns false if the system
+ * lacks the resources. cond may be destroyed then, too, but not waited for. */
+static inline SPSH_NODISCARD bool spsh__steady_cond_init(pthread_cond_t *cond)
 {
     pthread_condattr_t attributes;
-    (void)pthread_condattr_init(&attributes);
-    (void)pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    (void)pthread_cond_init(cond, &attributes);
+    *cond = (pthread_cond_t)PTHREAD_COND_INITIALIZER;
+    if (pthread_condattr_init(&attributes) != 0)
+        return false;
+    const bool is_ready = pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC) == 0 &&
+                          pthread_cond_init(cond, &attributes) == 0;
     (void)pthread_condattr_destroy(&attributes);
+    return is_ready;
 }
 
 #endif

@@ -4,6 +4,8 @@
  */
 #include "watch.h"
 
+#include <errno.h>
+
 #include "steady_wait.h"
 
 #define PAUSE_NS UINT64_C(200000)
@@ -44,8 +46,8 @@ spsh_status spsh__watch_open(bool (*poll_fn)(void *user), void *user,
         return SPSH_NO_MEMORY(err);
     *w = (spsh__watch){.allocator = *allocator, .poll_fn = poll_fn, .user = user};
     (void)pthread_mutex_init(&w->lock, NULL);
-    spsh__steady_cond_init(&w->news);
-    const int failed = pthread_create(&w->thread, NULL, run, w);
+    const int failed =
+        spsh__steady_cond_init(&w->news) ? pthread_create(&w->thread, NULL, run, w) : ENOMEM;
     if (failed == 0) {
         *ret = w;
         return SPSH_OK;

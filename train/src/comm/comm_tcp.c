@@ -718,7 +718,7 @@ static bool open_state(spsh__comm *c, tcp_state *s)
 {
     s->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     s->has_lock = pthread_mutex_init(&s->lock, NULL) == 0;
-    spsh__steady_cond_init(&s->news);
+    const bool has_news = spsh__steady_cond_init(&s->news);
     s->peers = spsh__new(&c->allocator, c->world_size, sizeof(*s->peers));
     s->polls = spsh__new(&c->allocator, (size_t)c->world_size + 1, sizeof(*s->polls));
     for (uint32_t r = 0; s->peers != NULL && r < c->world_size; r++) {
@@ -728,7 +728,8 @@ static bool open_state(spsh__comm *c, tcp_state *s)
         p->end_out = &p->first_out;
         p->end_kept = &p->first_kept;
     }
-    return s->wake >= 0 && s->has_lock && s->peers != NULL && s->polls != NULL && grow(c, s);
+    return s->wake >= 0 && s->has_lock && has_news && s->peers != NULL && s->polls != NULL &&
+           grow(c, s);
 }
 
 spsh_status spsh__comm_tcp_open(const spsh__rendezvous_options *options,

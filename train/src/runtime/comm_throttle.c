@@ -333,8 +333,11 @@ spsh_status spsh__comm_throttle_open(spsh__comm *parent, const spsh__link *link,
                            .allocator = parent->allocator,
                            .state = t};
     (void)pthread_mutex_init(&t->lock, NULL);
-    spsh__steady_cond_init(&t->news);
-    spsh__steady_cond_init(&t->gone);
+    const bool has_news = spsh__steady_cond_init(&t->news);
+    if (!spsh__steady_cond_init(&t->gone) || !has_news) {
+        free_state(t);
+        return SPSH_NO_MEMORY(err);
+    }
     const int failed = pthread_create(&t->thread, NULL, run, t);
     if (failed != 0) {
         free_state(t);

@@ -555,12 +555,12 @@ spsh_status spsh__runtime_processes_open(spsh__comm *comm, const spsh_allocator 
                                  .state = p};
     (void)pthread_mutex_init(&p->lock, NULL);
     (void)pthread_mutex_init(&p->out_lock, NULL);
-    spsh__steady_cond_init(&p->news);
-    spsh__steady_cond_init(&p->own_news);
+    const bool has_news = spsh__steady_cond_init(&p->news);
+    const bool has_own_news = spsh__steady_cond_init(&p->own_news);
     p->peers = spsh__new(allocator, comm->world_size, sizeof(*p->peers));
     p->handles = spsh__new(allocator, comm->world_size, sizeof(*p->handles));
     p->whose = spsh__new(allocator, comm->world_size, sizeof(*p->whose));
-    if (p->peers == NULL || p->handles == NULL || p->whose == NULL) {
+    if (p->peers == NULL || p->handles == NULL || p->whose == NULL || !has_news || !has_own_news) {
         free_state(p);
         return SPSH_NO_MEMORY(err);
     }
