@@ -221,3 +221,15 @@ spsh_status spsh_plan_domain_get(const spsh_plan *plan, uint32_t domain,
     spsh_result_give(ret_domain, &found, sizeof(found));
     return SPSH_OK;
 }
+
+spsh_status spsh__plan_contradicted(const spsh_plan *plan, const char *what, spsh_error *err)
+{
+    if (plan->cache_dir != NULL)
+        return SPSH_FAIL(err, SPSH_E_CORRUPT,
+                         "%s; the cache directory %.200s does not fit the dataset: remove it", what,
+                         plan->cache_dir);
+    return SPSH_FAIL(err, SPSH_E_CORRUPT,
+                     "%s; the index of a dataset has changed since it was opened, or this is a bug "
+                     "of speechshard: open the dataset again, and report the bug if it recurs",
+                     what);
+}

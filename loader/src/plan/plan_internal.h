@@ -117,6 +117,10 @@ spsh_status spsh__plan_open(const spsh_dataset *const *datasets, uint32_t datase
                             const spsh_plan_options *options, uint32_t threads,
                             spsh_plan **ret_plan, spsh_error *err);
 
+/* Fail with SPSH_E_CORRUPT because two results of the plan contradict each other. The message is
+ * `what` and the cause: results in the cache directory, else the dataset or a bug. */
+spsh_status spsh__plan_contradicted(const spsh_plan *plan, const char *what, spsh_error *err);
+
 /* Duration in microseconds, rounded up. samples <= SPSH__SAMPLES_MAX. */
 static inline uint64_t spsh__ticks(uint64_t samples, uint32_t rate_hz)
 {

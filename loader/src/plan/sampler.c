@@ -7,6 +7,7 @@
  * whole state, and any number of ranks can continue from it.
  */
 #include <inttypes.h>
+#include <stdio.h>
 
 #include "batch_window.h"
 #include "sampler_internal.h"
@@ -62,6 +63,17 @@ void spsh_sampler_close(spsh_sampler *sampler)
     spsh__free(&sampler->plan->allocator, sampler);
 }
 
+static spsh_status fail_window(const spsh_plan *plan, const spsh_position *place, uint32_t batches,
+                               spsh_error *err)
+{
+    char what[120];
+    (void)snprintf(what, sizeof(what),
+                   "epoch %" PRIu64 ", window %u: batch %u was requested, but the window has %u "
+                   "batches",
+                   place->epoch, place->window, place->window_batch, batches);
+    return spsh__plan_contradicted(plan, what, err);
+}
+
 /* Pass up to `want` batches. *ret_passed is smaller if the epoch ends. */
 static spsh_status advance(spsh__windows *windows, spsh_position *place, uint64_t want,
                            uint64_t *ret_passed, spsh_error *err)
@@ -73,10 +85,7 @@ static spsh_status advance(spsh__windows *windows, spsh_position *place, uint64_
         if (rc != SPSH_OK)
             return rc;
         if (place->window_batch > batches)
-            return SPSH_FAIL(err, SPSH_E_CORRUPT,
-                             "window %u: batch %u was requested, but the cached window has %u "
-                             "batches; remove the cache directory",
-                             place->window, place->window_batch, batches);
+            return fail_window(windows->plan, place, batches, err);
         uint64_t here = batches - place->window_batch;
         here = here < want - passed ? here : want - passed;
         passed += here;
@@ -100,10 +109,7 @@ static spsh_status fill_batch(spsh_sampler *sampler, const spsh_position *at,
     if (rc != SPSH_OK)
         return rc;
     if (at->window_batch >= window->batch_count)
-        return SPSH_FAIL(err, SPSH_E_CORRUPT,
-                         "window %u: batch %u was requested, but the cached window has %u batches; "
-                         "remove the cache directory",
-                         at->window, at->window_batch, window->batch_count);
+        return fail_window(sampler->plan, at, window->batch_count, err);
     const spsh__batch_range *range = &window->batches[at->window_batch];
     batch->items = window->items + range->first;
     batch->item_count = range->count;

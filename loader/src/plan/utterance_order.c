@@ -14,6 +14,7 @@
 #include "utterance_order.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 
 #include "plan_lengths.h"
 
@@ -264,6 +265,15 @@ static spsh_status draw_one_domain(spsh__walk *walk, uint64_t count,
     return SPSH_OK;
 }
 
+static spsh_status fail_short(const spsh__walk *walk, spsh_error *err)
+{
+    char what[120];
+    (void)snprintf(what, sizeof(what),
+                   "epoch %" PRIu64 ": the domains have fewer utterances than the epoch, %" PRIu64,
+                   walk->epoch, walk->plan->info.utterance_count);
+    return spsh__plan_contradicted(walk->plan, what, err);
+}
+
 static spsh_status draw(spsh__walk *walk, uint64_t count, spsh__stream_entry *ret_entries,
                         spsh_error *err)
 {
@@ -273,11 +283,7 @@ static spsh_status draw(spsh__walk *walk, uint64_t count, spsh__stream_entry *re
         spsh_status rc = SPSH_OK;
         uint32_t domain = spsh__quota_pick(&walk->quota);
         if (domain == SPSH_NONE_U32)
-            return SPSH_FAIL(err, SPSH_E_CORRUPT,
-                             "epoch %" PRIu64
-                             ": the domains have fewer utterances than the epoch, %" PRIu64
-                             "; remove the cache directory, or report a bug",
-                             walk->epoch, plan->info.utterance_count);
+            return fail_short(walk, err);
         spsh__stream *stream = &walk->streams[domain];
         if (ret_entries != NULL) {
             if (stream->ahead == stream->ahead_count)

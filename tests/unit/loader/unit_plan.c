@@ -5,7 +5,7 @@
 #include <pthread.h>
 
 #include "fault_alloc.h"
-#include "plan/plan_internal.h"
+#include "plan/plan_states.h"
 #include "plan_kit.h"
 
 static uint64_t seed;
@@ -933,6 +933,44 @@ static void test_substitutes(void)
     plan_kit_close(&kit);
 }
 
+/* ---- contradictions ---- */
+
+/* A wrong batch count of a window: the message names the cache directory only if there is one. */
+static void check_contradiction(const plan_kit *kit, const char *cache_dir, const char *want)
+{
+    spsh_plan_options opt = SPSH_PLAN_OPTIONS_INIT;
+    spsh_planned_batch batch = SPSH_PLANNED_BATCH_INIT;
+    const spsh_position place = {0, 3, 0, 3};
+    spsh_error err = SPSH_ERROR_INIT;
+    opt.batch_seconds_max = 60;
+    opt.window_utterances = 200;
+    opt.cache_dir = cache_dir;
+    for (uint32_t wrong = 1; wrong <= 1000; wrong += 999) {
+        spsh_plan *plan = plan_kit_plan(kit, &opt);
+        spsh_sampler *sampler = plan_kit_sampler(plan, 0, 1);
+        CHECK_I64(spsh_sampler_seek(sampler, &place, &err), SPSH_OK);
+        spsh__states_keep_batches(plan, 0, 0, wrong);
+        spsh_status rc = SPSH_OK;
+        while (rc == SPSH_OK)
+            rc = spsh_sampler_next(sampler, &batch, &err);
+        CHECK_I64(rc, SPSH_E_CORRUPT);
+        CHECK(strstr(err.message, "epoch 0, window 0: batch ") != NULL);
+        CHECK(strstr(err.message, want) != NULL);
+        spsh_sampler_close(sampler);
+        spsh_plan_close(plan);
+    }
+}
+
+static void test_contradictions(void)
+{
+    plan_kit kit = {.dataset = NULL};
+    plan_kit_fill(&kit, 1000, 2, seed + 10);
+    plan_kit_open(&kit, 1);
+    check_contradiction(&kit, NULL, "or this is a bug of speechshard");
+    check_contradiction(&kit, "/dev/null/no-cache", "the cache directory /dev/null/no-cache does");
+    plan_kit_close(&kit);
+}
+
 /* ---- memory ---- */
 
 static spsh_status use_everything(const plan_kit *kit, const spsh_allocator *allocator)
@@ -1015,6 +1053,7 @@ TEST_MAIN(unit_plan)
     RUN(test_canceling_at_every_call);
     RUN(test_numbers_out_of_range);
     RUN(test_substitutes);
+    RUN(test_contradictions);
     RUN(test_every_allocation_failure);
     return TEST_RESULT();
 }
