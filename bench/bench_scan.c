@@ -162,7 +162,7 @@ static void make_nemo(void)
     finish(file);
 }
 
-/* wav.scp is in order; shuffled: text and utt2spk are not. */
+/* Make a Kaldi directory. wav.scp is sorted. is_shuffled: text and utt2spk are not. */
 static void make_kaldi(const char *name, bool is_shuffled)
 {
     static const char *const files[] = {"wav.scp", "text", "utt2spk"};

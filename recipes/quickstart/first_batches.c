@@ -1,5 +1,5 @@
-/* first_batches.c DATASET [BATCHES]: load the first batches of an epoch, as a training program does,
- * and print what is in them. tools/quickstart.sh runs it.
+/* first_batches.c DATASET [BATCHES]: load the first batches of an epoch, as a training program
+ * does, and print their contents. tools/quickstart.sh runs this program.
  *
  * A batch is one block of 16-bit samples. Utterance n of the batch has utterances[n].samples of
  * them, from utterances[n].offset on. A training program copies them to its model instead of

@@ -22,7 +22,7 @@ skip() {
 [ "$(id -u)" -eq 0 ] || skip "making a system needs root"
 command -v debootstrap >/dev/null || skip "there is no debootstrap"
 [ -e /etc/debian_version ] || skip "this system is not a Debian"
-# A mount in a namespace of its own goes with the process, however that ends.
+# A mount in a separate namespace disappears with the process, even if the process is killed.
 unshare --mount true || skip "there are no mount namespaces"
 unset PYTHONPATH
 

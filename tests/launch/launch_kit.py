@@ -21,7 +21,7 @@ from mpi_kit import check, equal, own_session, run_tests # noqa: F401
 
 LAUNCH = pathlib.Path(__file__).parents[2] / "tools" / "launch"
 UTTERANCES = 96 # per epoch
-LIMIT_S = 600 # ends what hangs
+LIMIT_S = 600 # time after which a hanging test is ended
 WORDS = ["data.virtual_world=6", "data.max_padded_seconds=0.4", "train.accumulate=1", "train.deadline_ms=120000",
          "train.threads=1", "data.dev=[]"]
 

@@ -73,7 +73,7 @@ EXPECTED = {
     "root": "data",
     "utterances": 13,
     "rejects": {
-        # Six that cannot be packed, and one note for the files that commands read.
+        # Six utterances that cannot be packed, and one note about the files that commands read.
         "command_source": (7, 6),
         "missing_audio": (2, 2),
         "remote_source": (1, 1),

@@ -50,7 +50,7 @@ def make_tree(tree, clip, extension):
             if name != SILENT:
                 clip(audio(tree / split, name, extension), rate=rate,
                      seed=sum(name.encode()) + len(extension))
-        # The order is neither that of the transcripts nor that of time.
+        # The order differs from the order of the transcripts and from the order of time.
         write_split(tree / split, ids,
                     [(name, f"{100 - i}.50", f"{100 - i}.92" if name != ODD else f"{110 - i}.25")
                      for i, name in enumerate(reversed(ids))])

@@ -92,7 +92,7 @@ def check_refused(checks, file, packed, dataset):
 
 
 def check_beside(checks, command, file, loose, want, layout):
-    """loose: an archive that is copied to the file's folder. want: the dataset without it; None: refused."""
+    """Pack the file next to a copy of the archive `loose`. want: the dataset without the copy; None: pack must fail."""
     dataset = file.parent.parent / f"{file.name}.spsh"
     shutil.copy(loose, file.parent / LOOSE)
     packed = pack(command, file, dataset)

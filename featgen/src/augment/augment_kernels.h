@@ -1,8 +1,8 @@
 /* augment_kernels.h: the inner loops of augmentation.
  *
- * All work on eight lanes, in vectors of 1, 4 or 8 floats, so that the order of operations is the
- * same for every instruction set. augment_kernels_body.h is their only source, compiled once for
- * each instruction set (augment_scalar.c, augment_simd128.c, augment_avx2.c).
+ * All of them work on eight lanes, in vectors of 1, 4 or 8 floats, so that the order of operations
+ * is the same for every instruction set. augment_kernels_body.h is their only source, compiled once
+ * for each instruction set (augment_scalar.c, augment_simd128.c, augment_avx2.c).
  *
  * The transform: S = 8 M numbers x[8 m + v] are M points of eight lanes v. Each lane is transformed
  * separately. M is a power of two:
@@ -26,9 +26,10 @@
 
 enum {
     SPSH__AUGMENT_LANES = 8,
-    SPSH__POINT_FLOATS = 2 * SPSH__AUGMENT_LANES,    /* eight real parts, eight imaginary ones */
-    SPSH__RESPONSE_FLOATS = 4 * SPSH__AUGMENT_LANES, /* real parts of lanes one point later and
-                                                        undelayed, imaginary parts likewise */
+    SPSH__POINT_FLOATS = 2 * SPSH__AUGMENT_LANES, /* eight real parts, eight imaginary ones */
+    SPSH__RESPONSE_FLOATS =
+        4 *
+        SPSH__AUGMENT_LANES, /* per lane the response and its copy delayed by a point: real parts of the delayed and the undelayed one, then imaginary parts */
     SPSH__POINTS_LOG2_MAX = 20,
 };
 

@@ -1,7 +1,7 @@
 /* py_keywords.c: arguments of the functions of py_work.h, from tables of keywords.
  *
- * Names and values are those of the command's options, with underscores instead of hyphens. The
- * library checks combinations of options; here are types and ranges.
+ * The command's options have the same names and values, with hyphens instead of underscores. Types
+ * and ranges are checked here, and combinations of options in the library.
  */
 #include <string.h>
 

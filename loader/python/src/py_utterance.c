@@ -60,7 +60,7 @@ static int keep_texts(utterance *self, const spsh_utterance *found)
     const spsh_bytes texts[TEXT_KINDS] = {found->id, found->text, found->source, found->document,
                                           found->extras};
     for (int i = TEXT_KINDS - 1; i >= 0; i--) {
-        PyObject *before = self->texts[i]; /* of an attempt that ran out of memory */
+        PyObject *before = self->texts[i]; /* left by an attempt that ran out of memory */
         self->texts[i] = spsh__py_text(texts[i]);
         Py_XDECREF(before);
         if (self->texts[i] == NULL)

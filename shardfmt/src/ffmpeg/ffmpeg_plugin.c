@@ -8,7 +8,7 @@
  * special processors is off, because its float results differ; each file decodes on one thread.
  *
  * Containers state a length that may include the encoder's delay. So the decoder leaves skipping to
- * us, and both counts, with and without what is skipped, are compared with the claim.
+ * us, and both counts, with and without the skipped samples, are compared with the claim.
  */
 #include <libavcodec/avcodec.h>
 #include <libavformat/avformat.h>
@@ -58,7 +58,7 @@ typedef struct decode {
     spsh_audio_info info; /* set by the first frame */
     enum AVSampleFormat sample_format;
     uint64_t decoded;   /* samples that the decoder returned */
-    uint64_t kept;      /* of them, those that went to the sink */
+    uint64_t kept;      /* decoded samples that the sink received */
     uint64_t at_front;  /* skipped at the start: the encoder's delay */
     uint64_t frame_max; /* samples of the longest frame */
     const char *damage; /* NULL: none */
@@ -339,7 +339,8 @@ static spsh_status give(decode *d, uint64_t from, uint64_t to, spsh_error *err)
     return rc;
 }
 
-/* Containers of lossy codecs count in samples, and the last frame is longer than what is left. */
+/* Containers of lossy codecs count in samples, and the last frame is longer than the rest of the
+ * audio. */
 static uint64_t capacity_of(const decode *d)
 {
     if (!d->claim.is_exact || d->claim.samples == SPSH_SAMPLES_UNKNOWN)
@@ -517,7 +518,7 @@ static spsh_status run(const spsh__ffmpeg_job *job, spsh_decode_result *result, 
 
 static char libraries[96];
 
-/* Settings of the libraries are of the process: nobody else uses these. */
+/* The settings of the libraries apply to the whole process, in which only this plug-in uses them. */
 static void set_up(void)
 {
     const unsigned format = avformat_version();

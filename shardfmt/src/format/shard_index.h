@@ -43,11 +43,12 @@ enum {
 };
 
 typedef struct spsh__shard_column {
-    uint32_t id; /* of the section */
+    uint32_t id; /* section id */
     uint32_t element_bytes;
 } spsh__shard_column;
 
-/* The columns with one element per record, and those with one per row; by_id is the last. */
+/* Columns with one element per record, and columns with one element per row, of which by_id is the
+ * last. */
 #define SPSH__SHARD_RECORD_COLUMNS 13
 #define SPSH__SHARD_ROW_COLUMNS    12
 extern const spsh__shard_column spsh__shard_record_columns[SPSH__SHARD_RECORD_COLUMNS];

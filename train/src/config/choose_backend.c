@@ -91,8 +91,8 @@ static bool machine_has_gpu(void)
     return false;
 }
 
-/* Describe the host as the choice. Without a GPU in the machine, the CPU is no surprise: a missing
- * plug-in would look like a mistake of the reader. */
+/* Describe the host as the choice. On a machine without a GPU, do not report a missing plug-in: it
+ * would look like an error of the user. */
 static void tell_host(const char *name, const char *why, spsh__compute *c)
 {
     const bool is_surprise = why != NULL && machine_has_gpu();

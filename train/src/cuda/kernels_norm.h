@@ -411,8 +411,8 @@ DEVICE void device_norm_apply_row(const spsh__norm_job *job, const device_row *r
     device_store_run(&job->to, &r, v);
 }
 
-/* block x: columns, whose numbers a thread keeps; block y: rows, of which a block takes eight at
- * once. */
+/* block x: columns, whose values a thread keeps; block y: rows, which a block processes eight at a
+ * time. */
 DEVICE void device_norm_rows_apply(const spsh__norm_job *job, const spsh__kernel_block *block,
                                    uint32_t thread)
 {

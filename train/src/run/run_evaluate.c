@@ -40,8 +40,8 @@ static spsh_status open_feed(spsh__run *r, const char *name, spsh__feed **ret, s
     return spsh__feed_open(&options, ret, err);
 }
 
-/* Log how many utterances of the alignments are in the datasets. Fail if data.train has none of
- * them. */
+/* Log how many utterances of the alignments are in the datasets. Fail if no utterance of data.train
+ * has an alignment. */
 static spsh_status log_alignments(const spsh__run *r, const uint8_t *of_train,
                                   const uint8_t *of_any, spsh_error *err)
 {

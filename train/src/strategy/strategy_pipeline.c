@@ -1,11 +1,11 @@
-/* strategy_pipeline.c: stages of one model: each learner sums the gradients of its own slice of the
- * arena, and updates it.
+/* strategy_pipeline.c: stages of one model: each learner owns a slice of the arena, whose gradients
+ * it sums and which it updates.
  *
  *     stage s:  w_s <- w_s - rate * U(sum over leaves of gradients of w_s)
  *
  * The stages exchange only the totals, which the last stage has, and the gradient's norm. The norm
- * is a sum over blocks of the whole arena, as in gradient_sum.h. The stage where a block begins
- * collects a block that crosses a cut, so the sum has the bits of an undivided model.
+ * is a sum over blocks of the whole arena, as in gradient_sum.h. If a block crosses a cut, the
+ * stage where it begins collects it, so the sum has the bits of an undivided model.
  */
 #include "speechshard/inside.h"
 #include "strategy_internal.h"

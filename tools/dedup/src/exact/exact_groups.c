@@ -405,8 +405,8 @@ static spsh_status star_add(star_batch *batch, uint64_t one, uint64_t other, uin
     return batch->count == SPSH__EXACT_JOBS ? star_flush(batch, err) : SPSH_OK;
 }
 
-/* Find for each root the first member on the other side. The entry is the root itself if there is
- * none. */
+/* Find for each root the first member on the other side. The entry is the root itself if the other
+ * side has no member. */
 static spsh_status find_others(spsh__exact_search *search, spsh__exact_groups **ret_others,
                                spsh_error *err)
 {
