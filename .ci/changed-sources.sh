@@ -70,7 +70,7 @@ includes | awk '
     is_change { changed[++count] = $2; next }
     { users[$2] = users[$2] " " $1 }
     END {
-        for (i = 1; i <= count; i++) { # grows: first what changed, then what includes it
+        for (i = 1; i <= count; i++) { # the list grows: changed files first, then the files that include them
             file = changed[i]
             if (file in seen)
                 continue

@@ -96,7 +96,7 @@ end_steps() {
     printf '%s\n' "${table[@]}"
     echo "all of it took $SECONDS s, $(($(own_ticks) / ticks_per_s)) s of $(nproc) processors"
     local name
-    for name in "${failures[@]}"; do # what tests said of it, which stands far above
+    for name in "${failures[@]}"; do # repeat the output of failed tests, which is far above
         echo "failed: $name ($logs/$name.log)"
         grep -E 'FAILED|\*\*\*|: error:| failed$|^    got |^ERROR|Sanitizer' "$logs/$name.log" | tail -n 15 |
             cut -c 1-300 || true

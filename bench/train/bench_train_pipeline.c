@@ -170,7 +170,7 @@ static void make_work(work *w)
     w->batch.lengths = w->lengths;
 }
 
-/* Without the first one. */
+/* Median of all rounds except the first. */
 static double median_of(const double *rounds)
 {
     double sorted[ROUNDS];

@@ -25,7 +25,8 @@ def sentence(number):
     return " ".join(WORDS[(number * 7 + k * k * (number % 5 + 1) + k) % len(WORDS)] + str(number) for k in range(6))
 
 
-# id -> (pieces, text, (start, end) of its source, rate); a text of None is its own.
+# id -> (pieces, text, (start, end) of its source, rate); text None: a sentence that no other
+# utterance has.
 TRAIN = {
     "100_200_000000": (["11:0:4"], "the quick brown fox jumps over the lazy dog", (0, 4), 16000),
     "100_200_000001": (["12:0:8"], None, (10, 18), 16000),

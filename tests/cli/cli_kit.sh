@@ -42,7 +42,7 @@ want_status() {
     [ "$status" -eq "$1" ] || fail "exit status $status, want $1; $(cat "$work/err")"
 }
 
-want_out() { # want_out TEXT: a line of standard output holds it
+want_out() { # want_out TEXT: a line of standard output contains TEXT
     grep -qF -e "$1" "$work/out" || fail "no '$1' in the output: $(head -c 2000 "$work/out")"
 }
 

@@ -167,7 +167,7 @@ def test_no_run(work):
 
 
 def test_strategy(work):
-    """An option's name is the setting's; the planner has several of them, in another place."""
+    """--strategy sets train.strategy. An unknown name is an error that suggests the closest one."""
     equal(train(work, "named", "--strategy", "dpsgd-ring", "train.epochs=1").returncode, 0, "a run")
     check(re.search("strategy: .?dpsgd-ring", (work / "named/config.yaml").read_text(encoding="utf-8")), "what it was")
     failed(run("train", "tiny.yaml", "-o", "no", "--strategy", "adpsgd-randon", cwd=work), 1, "did you mean 'adpsgd-random'")

@@ -298,7 +298,7 @@ class Trial:
         return hit
 
     def check_refused(self, what):
-        """Check that an output which is there is refused and named. Remove it."""
+        """Check that an existing output is rejected and named. Remove it."""
         output = self.place / self.case.new
         is_empty = output.is_dir() and not any(output.iterdir())
         done = run(*self.words, cwd=self.place)

@@ -155,7 +155,7 @@ class DS2(nn.Module):
         real = (torch.arange(frames)[None, :] < lengths[:, None]).to(x)
         for conv, norm in zip((self.conv1, self.conv2), self.conv_norms):
             x = conv(x)
-            counts = real[:, None, None, :].to(x)  # in 16 bits where autocast convolves so
+            counts = real[:, None, None, :].to(x)  # in 16 bits if autocast convolves in 16 bits
             x = norm(x * counts, counts) * counts
             x = F.hardtanh(x, 0, 20)
         x = x.flatten(1, 2).permute(2, 0, 1)

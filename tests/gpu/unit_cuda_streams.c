@@ -593,7 +593,7 @@ static void test_hazards_of_graphs(void)
 {
     void *graph = NULL;
     twin->counts_hazards = true;
-    must(table->graph_begin_fn(first, &err)); /* within one */
+    must(table->graph_begin_fn(first, &err)); /* a hazard within one graph */
     record(event, first);
     wait_for(event, second);
     fill(first, memory, 1);

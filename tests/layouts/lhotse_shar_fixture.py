@@ -112,7 +112,7 @@ TRUNCATED = {
     "rejects": {"missing_audio": (1, 1), "truncated": (1, 0), "count_mismatch": (3, 6), "bad_member": (2, 1),
                 "excluded_by_rule": (2, 0)},
     "rows_in": 13,
-    # Recompressed data do not end in the middle.
+    # Not packed into archives: recompressed data would not be truncated.
     "archive": False,
 }
 

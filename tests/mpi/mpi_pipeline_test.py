@@ -37,7 +37,7 @@ def test_stages_have_the_bits_of_one():
 
 
 def test_others_go_on():
-    """Stages, another number of them, one process that has all, stages again."""
+    """Run with stages, then with another number of stages, then with one process, then with stages again."""
     train(1, "one")
     train(2, "turns", "resume", "stop:1:6", STAGES, want=75)
     train(3, "turns", "resume", "stop:0:6", STAGES, want=75)

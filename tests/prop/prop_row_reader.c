@@ -281,7 +281,7 @@ static int hex_value(int c)
     return c >= '0' && c <= '9' ? c - '0' : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
 }
 
-/* Names come back from their text form, so no two of them share one. */
+/* Names are parsed back from their text form, so different names have different texts. */
 static void test_names_can_be_undone(void)
 {
     for (int i = 0; i < ROUNDS * 5 && test_failures == 0; i++) {

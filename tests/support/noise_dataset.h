@@ -14,7 +14,7 @@
 #include "spsh_test.h"
 
 enum {
-    NOISE_SHARDS = 3,           /* unit 0: two, unit 1: one */
+    NOISE_SHARDS = 3,           /* two in unit 0, one in unit 1 */
     NOISE_RECORDS = 4,          /* per shard */
     NOISE_UTTERANCES = 6,       /* per shard */
     NOISE_LONG_SAMPLES = 40000, /* two payload pages */

@@ -27,9 +27,9 @@
 enum {
     SPSH__AUGMENT_LANES = 8,
     SPSH__POINT_FLOATS = 2 * SPSH__AUGMENT_LANES, /* eight real parts, eight imaginary ones */
-    SPSH__RESPONSE_FLOATS =
-        4 *
-        SPSH__AUGMENT_LANES, /* per lane the response and its copy delayed by a point: real parts of the delayed and the undelayed one, then imaginary parts */
+    /* Real parts of the response delayed by a point, then of the response, then the imaginary parts
+     * in the same order. */
+    SPSH__RESPONSE_FLOATS = 4 * SPSH__AUGMENT_LANES,
     SPSH__POINTS_LOG2_MAX = 20,
 };
 

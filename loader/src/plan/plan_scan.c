@@ -158,7 +158,7 @@ static bool is_name(const uint8_t *column, uint64_t i, uint32_t names)
     return number < names || number == SPSH_NONE_U32;
 }
 
-/* Judge a row by itself. */
+/* Apply the filters that depend only on the row. */
 static verdict judge(const spsh__index_scan *s, const spsh__filter *f, const columns *c, uint64_t i,
                      uint64_t position)
 {

@@ -30,7 +30,7 @@ static uint8_t crc8(const uint8_t *data, size_t size)
     return (uint8_t)crc;
 }
 
-/* [k]: what a byte leaves when k others follow it. */
+/* [k]: the contribution of a byte to the CRC if k bytes follow it. */
 static uint16_t crc16_tables[8][256];
 static pthread_once_t crc16_once = PTHREAD_ONCE_INIT;
 

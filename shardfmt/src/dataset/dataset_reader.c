@@ -99,7 +99,7 @@ static spsh_status open_text(spsh_reader *reader, uint64_t shard, spsh_error *er
     return rc;
 }
 
-/* As packed; the row and the metadata must be of the same utterance. */
+/* Read an utterance as packed. The row and the metadata must describe the same utterance. */
 static spsh_status read_utterance(spsh_reader *reader, const spsh_row *row,
                                   spsh_utterance *ret_utterance, spsh_error *err)
 {

@@ -35,7 +35,7 @@ typedef struct section_rule {
     uint32_t element_bytes;
 } section_rule;
 
-/* All of them, ascending; every manifest has every one. */
+/* All sections, ascending. A manifest must have every one of them. */
 static const section_rule manifest_sections[] = {
     {SPSH__MANIFEST_SHARD_FILE_ID,        16},
     {SPSH__MANIFEST_SHARD_ROOT_HASH,      16},

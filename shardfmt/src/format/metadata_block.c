@@ -26,7 +26,7 @@ enum {
     RAW_BYTES_MAX = 1 << 30,
 };
 
-/* By id - 1. width 0: a string. */
+/* Columns, indexed by id - 1. width 0: a string. */
 static const struct {
     const char *name;
     uint32_t width;
@@ -286,7 +286,8 @@ static column_entry load_entry(const uint8_t *block, uint32_t n)
     };
 }
 
-/* Place and sizes of a column; *end is its predecessor's end and becomes its own. */
+/* Read the offset and sizes of a column. *end: on entry the end of the previous column, on return
+ * the end of this one. */
 static const char *find_bad_place(const uint8_t *block, uint64_t used_bytes,
                                   const column_entry *entry, uint64_t *end)
 {

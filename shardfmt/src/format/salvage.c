@@ -38,7 +38,7 @@ static void read_what_comes(const spsh__salvage *file, uint8_t *dst, size_t size
             at += (size_t)got;
             continue;
         }
-        /* Somewhere in this range the medium fails: page by page around it. */
+        /* The medium fails somewhere in this range: read page by page. */
         size_t page_end = (size_t)(spsh__align_up(offset + at + 1, SPSH__PAGE_BYTES) - offset);
         size_t size = page_end < size_bytes ? page_end - at : size_bytes - at;
         if (read_once(file, dst + at, size, offset + at) < (int64_t)size)
@@ -84,7 +84,7 @@ static spsh_status try_block(const spsh__salvage *file, const uint8_t *page, uin
 spsh_status spsh__salvage_block(const spsh__salvage *file, uint64_t offset_bytes,
                                 spsh__salvaged_block *ret_block, spsh_error *err)
 {
-    /* Mostly the next block follows at once: a page is enough to see it. */
+    /* Usually the next block follows directly, and one page is enough to recognize it. */
     size_t chunk_bytes = SPSH__PAGE_BYTES;
     uint8_t *chunk = spsh__alloc(file->allocator, CHUNK_BYTES);
     spsh_status rc = SPSH_E_END;

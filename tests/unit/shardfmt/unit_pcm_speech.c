@@ -94,7 +94,7 @@ static void check_folder(const char *folder)
            (double)totals.payload_bytes / (double)totals.pcm_bytes);
 }
 
-/* The size limit of the design, for the files as their corpus published them. */
+/* Check the size limit of the design on the files as their corpus published them. */
 static void test_flac_files(void)
 {
     check_folder("librispeech-351");

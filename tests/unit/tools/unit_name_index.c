@@ -90,7 +90,7 @@ static void test_marks(void)
         CHECK_U64(slot->state, 5);
         CHECK_U64(slot->value, i % 2 == 0 ? NAME_COUNT + i : 0);
     }
-    /* A mark cannot be found before that. */
+    /* A new mark cannot be found before the index is settled. */
     REQUIRE(spsh__name_index_mark(&index, name_of(text, salt, NAME_COUNT), 2, 7));
     CHECK(spsh__name_index_find(&index, name_of(text, salt, NAME_COUNT)) == NULL);
     REQUIRE(spsh__name_index_settle(&index) && spsh__name_index_settle(&index));

@@ -81,7 +81,7 @@ static void test_recognises(void)
     hearing.threads = 3;
     hearing.beam_width = 4;
     REQUIRE(spsh_recogniser_open(&hearing, &recogniser, NULL) == SPSH_OK);
-    for (uint64_t count = 0; count <= 16000; count += 4000) { /* none at all, too */
+    for (uint64_t count = 0; count <= 16000; count += 4000) { /* also an empty utterance */
         CHECK_I64(spsh_recogniser_transcribe(recogniser, quiet, count, 8000, &text, NULL), SPSH_OK);
         free(text);
         text = NULL;

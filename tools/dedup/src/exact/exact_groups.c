@@ -450,7 +450,8 @@ static spsh_status star_matches(spsh__exact_search *search, const spsh__exact_gr
         const uint64_t train = search->has_both && side == SPSH_SIDE_TEST
                                    ? first_of_side(search, others, root, SPSH_SIDE_TRAIN)
                                    : SPSH_NONE_U64;
-        spsh__exact_put(search->groups, i, first); /* a root that is its own first is still found */
+        /* A root whose first member is itself stays a root. */
+        spsh__exact_put(search->groups, i, first);
         if (first != i)
             rc = star_add(batch, first, i, i, err);
         if (rc == SPSH_OK && train != SPSH_NONE_U64)
