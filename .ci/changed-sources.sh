@@ -1,11 +1,13 @@
 #!/bin/bash
-# changed-sources.sh: the .c files that a change touches, one per line, for clang-tidy. First the changed files,
-# the largest change first; then the files that include a changed header, directly or through other headers.
+# changed-sources.sh: the .c files that a change touches, one per line, for clang-tidy. First the
+# changed files, the largest change first; then the files that include a changed header, directly or
+# through other headers.
 #
-# A change is the difference between the working tree and CI_BASE, if that is set. Otherwise the base is the merge base
-# with origin/main, or the commit 50 commits ago if that is HEAD or does not exist: a change may have many commits. Lines
-# that are empty or `#include` do not count, so a file that only moved is not changed. Without a usable base (a shallow
-# clone), and if .clang-tidy changed, all files are listed, the largest first. A CI_BASE that does not name a commit is an
+# A change is the difference between the working tree and CI_BASE, if that is set. Otherwise the
+# base is the merge base with origin/main, or the commit 50 commits ago if that is HEAD or does not
+# exist: a change may have many commits. Lines that are empty or `#include` do not count, so a file
+# that only moved is not changed. Without a usable base (a shallow clone), and if .clang-tidy
+# changed, all files are listed, the largest first. A CI_BASE that does not name a commit is an
 # error.
 set -euo pipefail
 cd "$(dirname "$0")/.."

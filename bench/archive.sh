@@ -1,12 +1,13 @@
 #!/bin/bash
-# How fast is `speechshard pack --trust-headers` of an archive compared with `tar xf` of the same archive?
+# How fast is `speechshard pack --trust-headers` of an archive compared with `tar xf` of the same
+# archive?
 #
 #     bench/archive.sh BUILD CORPUS SCRATCH [COPIES [ROUNDS]] > bench/results/archive.json
 #
-# BUILD is a release build; CORPUS a folder of audio; SCRATCH a folder in memory, such as /dev/shm, to which both write.
-# The corpus is copied COPIES times (6) into a plain tar and a tar.gz, which are also read from memory. The commands run in
-# turn, ROUNDS times (5). The files that `tar` unpacks must still be packed; pack leaves a dataset with every hash of the
-# format in it.
+# BUILD is a release build; CORPUS a folder of audio; SCRATCH a folder in memory, such as /dev/shm,
+# to which both write. The corpus is copied COPIES times (6) into a plain tar and a tar.gz, which
+# are also read from memory. The commands run in turn, ROUNDS times (5). The files that `tar`
+# unpacks must still be packed; pack leaves a dataset with every hash of the format in it.
 set -euo pipefail
 build=$1
 corpus=$2

@@ -1,5 +1,6 @@
 # shellcheck shell=bash disable=SC2154 # work is the caller's
-# kit.sh: sourced by the scripts that time commands in turn and print JSON. They set $work to a separate folder.
+# kit.sh: sourced by the scripts that time commands in turn and print JSON. They set $work to a
+# separate folder.
 
 # A corpus is copied, so that a run is long enough: copy_corpus CORPUS COPIES, into $work/tree.
 copy_corpus() {
@@ -10,8 +11,8 @@ copy_corpus() {
     done
 }
 
-# timed NAME COMMAND...: wall seconds, CPU seconds and peak KiB, appended to the table NAME. Before it, $work/out is empty and
-# everything is on the disk.
+# timed NAME COMMAND...: wall seconds, CPU seconds and peak KiB, appended to the table NAME. Before
+# it, $work/out is empty and everything is on the disk.
 timed() {
     local name=$1
     shift
@@ -34,7 +35,8 @@ machine() {
     echo "$(uname -m), $(nproc) cores, $(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1), Linux $(uname -r)"
 }
 
-# report COMMAND COUNT BYTES NAME...: an object with COUNT, '"files": 3' or the like, and the medians of each table.
+# report COMMAND COUNT BYTES NAME...: an object with COUNT, '"files": 3' or the like, and the
+# medians of each table.
 report() {
     local command=$1 count=$2 bytes=$3 name
     shift 3

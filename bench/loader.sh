@@ -3,13 +3,16 @@
 #
 #     bench/loader.sh BUILD CORPUS SCRATCH [COPIES [ROUNDS [SECONDS]]] > bench/results/loader.json
 #
-# BUILD is a release build with the benchmarks; CORPUS a folder of audio; SCRATCH a folder on the disk to be
-# measured. The corpus is copied COPIES times (20), each copy with different names, and packed with --codec keep and
-# --codec pcm. Then, ROUNDS (5) of each in turn, SECONDS (4) per part:
+# BUILD is a release build with the benchmarks; CORPUS a folder of audio; SCRATCH a folder on the
+# disk to be measured. The corpus is copied COPIES times (20), each copy with different names, and
+# packed with --codec keep and --codec pcm. Then, ROUNDS (5) of each in turn, SECONDS (4) per part:
 #
-#     decode_*  batches compared with a bare decode loop over records in memory, same cores, page cache warm
-#     cold_*    batches compared with only the read engine, O_DIRECT, pages dropped before and checked (resident_part)
-#     fio       randread of record sizes like the dataset's, O_DIRECT, before and after each cold run
+#     decode_*  batches compared with a bare decode loop over records in memory, same cores, page
+#               cache warm
+#     cold_*    batches compared with only the read engine, O_DIRECT, pages dropped before and
+#               checked (resident_part)
+#     fio       randread of record sizes like the dataset's, O_DIRECT, before and after each cold
+#               run
 #
 # Figures are [median, minimum, maximum]. Needs fio.
 set -euo pipefail

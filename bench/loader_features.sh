@@ -1,11 +1,13 @@
 #!/bin/bash
 # Does the loader deliver features as fast as decoding and computing them allow?
 #
-#     bench/loader_features.sh BUILD CORPUS SCRATCH [COPIES [ROUNDS [SECONDS]]] > bench/results/loader-features.json
+#     bench/loader_features.sh BUILD CORPUS SCRATCH [COPIES [ROUNDS [SECONDS]]] \
+#         > bench/results/loader-features.json
 #
-# BUILD is a release build with the benchmarks; CORPUS a folder of audio. It is copied COPIES times (20), and packed with
-# --codec keep and --codec pcm. Then, ROUNDS (5) of each in turn, SECONDS (3) per part, page cache warm: only decoding,
-# only features, and the loader. Figures are [median, minimum, maximum]; bench_loader_features.c describes them.
+# BUILD is a release build with the benchmarks; CORPUS a folder of audio. It is copied COPIES times
+# (20), and packed with --codec keep and --codec pcm. Then, ROUNDS (5) of each in turn, SECONDS (3)
+# per part, page cache warm: only decoding, only features, and the loader. Figures are [median,
+# minimum, maximum]; bench_loader_features.c describes them.
 set -euo pipefail
 build=$1
 corpus=$2

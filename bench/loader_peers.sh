@@ -3,11 +3,12 @@
 #
 #     bench/loader_peers.sh BUILD CORPUS SCRATCH [RUNS [PYTHON]] > bench/results/loader-peers.json
 #
-# BUILD is a release build with the Python package; CORPUS a folder of FLAC files of 16 kHz; SCRATCH a folder for the
-# containers made from it. PYTHON (python3) has numpy and soundfile (Debian: python3-numpy, python3-soundfile), and
-# webdataset and lhotse for a comparison with them; missing packages are skipped. The page cache is warm. Each number of
-# workers is tried once; the best by CPU time and by wall time take part in RUNS (5) rounds, in turns.
-# bench/python/python_peers.py describes the measurement.
+# BUILD is a release build with the Python package; CORPUS a folder of FLAC files of 16 kHz; SCRATCH
+# a folder for the containers made from it. PYTHON (python3) has numpy and soundfile (Debian:
+# python3-numpy, python3-soundfile), and webdataset and lhotse for a comparison with them; missing
+# packages are skipped. The page cache is warm. Each number of workers is tried once; the best by
+# CPU time and by wall time take part in RUNS (5) rounds, in turns. bench/python/python_peers.py
+# describes the measurement.
 set -euo pipefail
 build=$1
 corpus=$2

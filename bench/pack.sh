@@ -1,12 +1,13 @@
 #!/bin/bash
-# How fast is `speechshard pack`, compared with `tar` of the same tree and with a bare decode of the same files? How much
-# memory does it take?
+# How fast is `speechshard pack`, compared with `tar` of the same tree and with a bare decode of the
+# same files? How much memory does it take?
 #
 #     bench/pack.sh BUILD CORPUS SCRATCH [COPIES [ROUNDS]] > bench/results/pack.json
 #
-# BUILD is a release build with the benchmarks; CORPUS a folder of audio; SCRATCH a folder on the disk to be measured. The
-# corpus is copied COPIES times (8) below SCRATCH, so that the run is long enough; the page cache is warm. The commands
-# run in turn, ROUNDS times (5). Plain `tar` leaves its file in the page cache; `tar+sync` and pack leave it on the disk.
+# BUILD is a release build with the benchmarks; CORPUS a folder of audio; SCRATCH a folder on the
+# disk to be measured. The corpus is copied COPIES times (8) below SCRATCH, so that the run is long
+# enough; the page cache is warm. The commands run in turn, ROUNDS times (5). Plain `tar` leaves its
+# file in the page cache; `tar+sync` and pack leave it on the disk.
 set -euo pipefail
 build=$1
 corpus=$2

@@ -1,11 +1,13 @@
 #!/bin/bash
-# How fast do parquet files go through `python -m speechshard.parquet`: into nothing, and into `pack`?
+# How fast do parquet files go through `python -m speechshard.parquet`: into nothing, and into
+# `pack`?
 #
 #     bench/parquet.sh BUILD PYTHON CLIP SCRATCH [MEGABYTES [ROUNDS]] > bench/results/parquet.json
 #
-# BUILD is a release build; PYTHON an interpreter with pyarrow, such as build/pyarrow/bin/python; CLIP a FLAC file, of which one
-# parquet file of MEGABYTES (1000) is made below SCRATCH; the page cache is warm. The commands run in turn, ROUNDS times
-# (5). `tar` is `tar xf` of the same clips to the same disk.
+# BUILD is a release build; PYTHON an interpreter with pyarrow, such as build/pyarrow/bin/python;
+# CLIP a FLAC file, of which one parquet file of MEGABYTES (1000) is made below SCRATCH; the page
+# cache is warm. The commands run in turn, ROUNDS times (5). `tar` is `tar xf` of the same clips to
+# the same disk.
 set -euo pipefail
 build=$1
 python=$2

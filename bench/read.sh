@@ -1,8 +1,10 @@
 #!/bin/sh
-# read.sh BUILD DIRECTORY [GIBIBYTES [RUNS]]: read sealed shards with bench_read and with fio, in turns.
+# read.sh BUILD DIRECTORY [GIBIBYTES [RUNS]]: read sealed shards with bench_read and with fio, in
+# turns.
 #
-# BUILD: the build directory with bench/bench_read. DIRECTORY: on the disk to be measured; a dataset of
-# GIBIBYTES (4) is made there and removed. Needs fio. Prints one line per run and medians at the end.
+# BUILD: the build directory with bench/bench_read. DIRECTORY: on the disk to be measured; a dataset
+# of GIBIBYTES (4) is made there and removed. Needs fio. Prints one line per run and medians at the
+# end.
 set -eu
 bench=$1/bench/bench_read
 gib=${3:-4}

@@ -3,10 +3,11 @@
 #
 #     bench/scan.sh BUILD SCRATCH [ROWS [ROUNDS [KIND...]]] > bench/results/scan.json
 #
-# BUILD is a release build with the benchmarks. A corpus of ROWS (1,000,000) clips is made below SCRATCH, on a file system with
-# hard links: the clips are links to some hundred files of 524 bytes, because only their names count. Each KIND (all) is
-# scanned ROUNDS times (3), each time in a separate process, with a warm cache. The kind `pack`, which must be named
-# explicitly, packs the whole Common Voice tree, from its files to a dataset, and reports the memory. ROWS clips take
+# BUILD is a release build with the benchmarks. A corpus of ROWS (1,000,000) clips is made below
+# SCRATCH, on a file system with hard links: the clips are links to some hundred files of 524 bytes,
+# because only their names count. Each KIND (all) is scanned ROUNDS times (3), each time in a
+# separate process, with a warm cache. The kind `pack`, which must be named explicitly, packs the
+# whole Common Voice tree, from its files to a dataset, and reports the memory. ROWS clips take
 # about 60 bytes each on the disk, their metadata 80 to 300.
 set -euo pipefail
 build=$1

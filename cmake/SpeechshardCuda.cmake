@@ -1,5 +1,6 @@
-# The plug-in libspeechshard-cuda.so, from the .cu files of all parts and their .c files that call libraries of CUDA. Custom
-# commands call nvcc: CUDA is not a language of the project, so nothing changes if it is missing. CUDA's runtime is linked statically.
+# The plug-in libspeechshard-cuda.so, from the .cu files of all parts and their .c files that call
+# libraries of CUDA. Custom commands call nvcc: CUDA is not a language of the project, so nothing
+# changes if it is missing. CUDA's runtime is linked statically.
 set(SPEECHSHARD_CUDA AUTO CACHE STRING "Build the CUDA plug-in: AUTO (where nvcc works), ON or OFF")
 set_property(CACHE SPEECHSHARD_CUDA PROPERTY STRINGS AUTO ON OFF)
 set(SPEECHSHARD_CUDA_ARCHITECTURES "80;86;89;90;100" CACHE STRING
@@ -52,8 +53,8 @@ else()
     message(STATUS "The CUDA plug-in is built by ${SPEECHSHARD_NVCC}")
 endif()
 
-# speechshard_cuda_headers(RESULT HEADER...): set RESULT to whether nvcc finds the headers. For parts that need more than CUDA's
-# runtime. If no plug-in is built, RESULT is OFF.
+# speechshard_cuda_headers(RESULT HEADER...): set RESULT to whether nvcc finds the headers. For
+# parts that need more than CUDA's runtime. If no plug-in is built, RESULT is OFF.
 function(speechshard_cuda_headers result)
     if(SPEECHSHARD_CUDA_REASON)
         set(${result} OFF PARENT_SCOPE)

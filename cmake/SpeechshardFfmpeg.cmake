@@ -1,5 +1,5 @@
-# The plug-in libspeechshard-ffmpeg.so, with which `pack --decoder ffmpeg` decodes more kinds of audio. Nothing else links
-# FFmpeg's libraries, and nothing changes if they are missing.
+# The plug-in libspeechshard-ffmpeg.so, with which `pack --decoder ffmpeg` decodes more kinds of
+# audio. Nothing else links FFmpeg's libraries, and nothing changes if they are missing.
 set(SPEECHSHARD_FFMPEG AUTO CACHE STRING "Build the FFmpeg plug-in: AUTO (where its libraries are), ON or OFF")
 set_property(CACHE SPEECHSHARD_FFMPEG PROPERTY STRINGS AUTO ON OFF)
 

@@ -1,5 +1,5 @@
-# Installs the CMake package speechshard, one pkg-config file per library, man pages, and completion. All of it is
-# relocatable: paths are relative to the files.
+# Installs the CMake package speechshard, one pkg-config file per library, man pages, and
+# completion. All of it is relocatable: paths are relative to the files.
 include(CMakePackageConfigHelpers)
 
 get_property(_libraries GLOBAL PROPERTY SPEECHSHARD_LIBRARIES)
@@ -13,7 +13,8 @@ foreach(_library IN LISTS _libraries)
     set(PC_LIBS "")
     set(_find "")
     if(NOT BUILD_SHARED_LIBS)
-        # Requires, not Requires.private: `pkg-config --static` also asks for what the dependencies need if they are static.
+        # Requires, not Requires.private: `pkg-config --static` also asks for what the dependencies
+        # need if they are static.
         get_property(_dependencies GLOBAL PROPERTY SPEECHSHARD_DEPENDENCIES_${_library})
         while(_dependencies)
             list(POP_FRONT _dependencies _dependency)

@@ -15,8 +15,9 @@ if(SPEECHSHARD_SANITIZE)
     if(SPEECHSHARD_SANITIZE MATCHES "undefined")
         target_compile_options(speechshard_build_flags INTERFACE -fno-sanitize-recover=undefined)
     endif()
-    # AddressSanitizer's runtime as a shared library: an interpreter without a sanitizer can run a module with one if
-    # the runtime is loaded first (tests/CMakeLists.txt). gcc links it this way by default; clang needs an option.
+    # AddressSanitizer's runtime as a shared library: an interpreter without a sanitizer can run a
+    # module with one if the runtime is loaded first (tests/CMakeLists.txt). gcc links it this way
+    # by default; clang needs an option.
     set(SPEECHSHARD_ASAN_LIBRARY "")
     if(SPEECHSHARD_SANITIZE MATCHES "address")
         set(_name libasan.so)
@@ -29,7 +30,8 @@ if(SPEECHSHARD_SANITIZE)
             set(SPEECHSHARD_ASAN_LIBRARY "")
         elseif(CMAKE_C_COMPILER_ID MATCHES "Clang")
             get_filename_component(_folder "${SPEECHSHARD_ASAN_LIBRARY}" DIRECTORY)
-            # Not in programs of libFuzzer, whose own runtime would be loaded before AddressSanitizer's.
+            # Not in programs of libFuzzer, whose own runtime would be loaded before
+            # AddressSanitizer's.
             set(_is_library $<NOT:$<BOOL:$<TARGET_PROPERTY:SPEECHSHARD_IS_FUZZER>>>)
             target_link_options(speechshard_build_flags INTERFACE
                 $<${_is_library}:-shared-libasan> $<${_is_library}:LINKER:-rpath,${_folder}>)
@@ -43,9 +45,9 @@ if(SPEECHSHARD_FUZZ)
     target_link_options(speechshard_build_flags INTERFACE -fsanitize=fuzzer-no-link)
 endif()
 
-# speechshard_add_coverage(TARGET [EXCLUDE REGEX]): with SPEECHSHARD_FUZZ, the code of a target reports to libFuzzer
-# which branches an input takes. Sources whose path matches REGEX do not. Reporting takes time, and tests run the same
-# build, so only code that fuzz targets run has it.
+# speechshard_add_coverage(TARGET [EXCLUDE REGEX]): with SPEECHSHARD_FUZZ, the code of a target
+# reports to libFuzzer which branches an input takes. Sources whose path matches REGEX do not.
+# Reporting takes time, and tests run the same build, so only code that fuzz targets run has it.
 function(speechshard_add_coverage target)
     cmake_parse_arguments(PARSE_ARGV 1 arg "" "EXCLUDE" "")
     if(NOT SPEECHSHARD_FUZZ)
@@ -66,7 +68,8 @@ function(_speechshard_common target)
     target_link_libraries(${target} PRIVATE $<BUILD_INTERFACE:speechshard_build_flags>)
 endfunction()
 
-# Before 1.0 a minor version may break what links against it. The soname and find_package follow this.
+# Before 1.0 a minor version may break what links against it. The soname and find_package follow
+# this.
 if(PROJECT_VERSION_MAJOR EQUAL 0)
     set(SPEECHSHARD_SOVERSION "0.${PROJECT_VERSION_MINOR}")
     set(SPEECHSHARD_COMPATIBILITY SameMinorVersion)
@@ -75,12 +78,14 @@ else()
     set(SPEECHSHARD_COMPATIBILITY SameMajorVersion)
 endif()
 
-# speechshard_add_library(NAME HEADERS file... SOURCES file... LIBRARIES target... [REQUIRES name...])
+# speechshard_add_library(NAME HEADERS file... SOURCES file... LIBRARIES target... [REQUIRES
+# name...])
 #
-# REQUIRES names libraries of ours whose headers those of NAME include. LIBRARIES may name an embedded library.
-# The library NAME (alias speechshard::NAME; shared when BUILD_SHARED_LIBS says so), with the public
-# headers under include/, installed and exported. NAME_internal is a static library of the same
-# objects whose users see src/ too: tests reach hidden symbols through it. It is not installed.
+# REQUIRES names libraries of ours whose headers those of NAME include. LIBRARIES may name an
+# embedded library. The library NAME (alias speechshard::NAME; shared when BUILD_SHARED_LIBS says
+# so), with the public headers under include/, installed and exported. NAME_internal is a static
+# library of the same objects whose users see src/ too: tests reach hidden symbols through it. It is
+# not installed.
 function(speechshard_add_library name)
     cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "HEADERS;SOURCES;LIBRARIES;REQUIRES")
     list(TRANSFORM arg_REQUIRES PREPEND speechshard:: OUTPUT_VARIABLE _public)
@@ -120,8 +125,9 @@ endfunction()
 
 # speechshard_add_embedded_library(TARGET NAME name SOURCES file... LIBRARIES target...)
 #
-# A static library without public headers, for LIBRARIES of public libraries. Shared libraries contain and hide it. If
-# libraries are static, it is installed as libspeechshard-NAME.a: .pc files and the CMake package name it.
+# A static library without public headers, for LIBRARIES of public libraries. Shared libraries
+# contain and hide it. If libraries are static, it is installed as libspeechshard-NAME.a: .pc files
+# and the CMake package name it.
 function(speechshard_add_embedded_library target)
     cmake_parse_arguments(PARSE_ARGV 1 arg "" "NAME" "SOURCES;LIBRARIES")
     add_library(${target} STATIC ${arg_SOURCES})
@@ -136,8 +142,8 @@ function(speechshard_add_embedded_library target)
     endif()
 endfunction()
 
-# All tests run in a locale with a decimal comma, since a host program may have set one. Its source is
-# in Debian's package `locales`. SPEECHSHARD_TEST_LOCALE is the environment that selects it.
+# All tests run in a locale with a decimal comma, since a host program may have set one. Its source
+# is in Debian's package `locales`. SPEECHSHARD_TEST_LOCALE is the environment that selects it.
 set(SPEECHSHARD_TEST_LOCALE "LC_ALL=C.UTF-8")
 if(BUILD_TESTING)
     set(_locales "${PROJECT_BINARY_DIR}/locales")
@@ -161,8 +167,8 @@ function(_speechshard_test_properties name)
     if(NOT arg_TIMEOUT)
         set(arg_TIMEOUT 120)
     endif()
-    # The limit ends tests that hang. It does not check speed: TIMEOUT is about five times the duration
-    # on an idle machine. The factor is for slow or busy machines and slow disks.
+    # The limit ends tests that hang. It does not check speed: TIMEOUT is about five times the
+    # duration on an idle machine. The factor is for slow or busy machines and slow disks.
     math(EXPR arg_TIMEOUT "${arg_TIMEOUT} * 6")
     if(SPEECHSHARD_SANITIZE)
         math(EXPR arg_TIMEOUT "${arg_TIMEOUT} * 4")
@@ -188,9 +194,10 @@ endfunction()
 
 # speechshard_add_test_program(NAME LIBRARIES target... [SOURCES file...])
 #
-# A program of many C tests, which speechshard_add_test adds: `NAME TEST [ARGUMENT...]` runs one of them. The tests
-# share SOURCES. Under ThreadSanitizer, tests without threads are in a separate program, NAME_rest, so that the
-# target thread_tests (tests/CMakeLists.txt) compiles only tests with threads.
+# A program of many C tests, which speechshard_add_test adds: `NAME TEST [ARGUMENT...]` runs one of
+# them. The tests share SOURCES. Under ThreadSanitizer, tests without threads are in a separate
+# program, NAME_rest, so that the target thread_tests (tests/CMakeLists.txt) compiles only tests
+# with threads.
 function(speechshard_add_test_program name)
     cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "LIBRARIES;SOURCES")
     set(_programs ${name})
@@ -214,14 +221,16 @@ TEST_TABLE(TESTS)
     endforeach()
 endfunction()
 
-# speechshard_add_test(NAME [FUNCTION name] PROGRAM program SOURCES file... [LABELS label...] [TIMEOUT seconds]
+# speechshard_add_test(NAME [FUNCTION name] PROGRAM program SOURCES file... [LABELS label...]
+# [TIMEOUT seconds]
 #                      [ARGS argument...])
-# speechshard_add_test(NAME [FUNCTION name] SOURCES file... [LIBRARIES target...] [INTERNAL] [LABELS label...]
+# speechshard_add_test(NAME [FUNCTION name] SOURCES file... [LIBRARIES target...] [INTERNAL] [LABELS
+# label...]
 #                      [TIMEOUT seconds] [ARGS argument...])
 #
-# A C test over tests/support: TEST_MAIN(FUNCTION) in one of SOURCES. FUNCTION defaults to NAME. The first form adds
-# the test to a program (speechshard_add_test_program). The second form builds a separate program, called FUNCTION.
-# INTERNAL links shardfmt_internal instead of the public library.
+# A C test over tests/support: TEST_MAIN(FUNCTION) in one of SOURCES. FUNCTION defaults to NAME. The
+# first form adds the test to a program (speechshard_add_test_program). The second form builds a
+# separate program, called FUNCTION. INTERNAL links shardfmt_internal instead of the public library.
 function(speechshard_add_test name)
     cmake_parse_arguments(PARSE_ARGV 1 arg "INTERNAL" "FUNCTION;PROGRAM;TIMEOUT" "SOURCES;LIBRARIES;LABELS;ARGS")
     if(NOT arg_FUNCTION)
@@ -261,8 +270,8 @@ endfunction()
 
 # speechshard_add_case(NAME COMMAND word... [LABELS label...] [TIMEOUT seconds])
 #
-# One more run of a C test, with other arguments. A word that is the FUNCTION of a test stands for the words that run
-# the test.
+# One more run of a C test, with other arguments. A word that is the FUNCTION of a test stands for
+# the words that run the test.
 function(speechshard_add_case name)
     cmake_parse_arguments(PARSE_ARGV 1 arg "" "TIMEOUT" "COMMAND;LABELS")
     set(_command "")
@@ -278,11 +287,12 @@ function(speechshard_add_case name)
     _speechshard_test_properties(${name} TIMEOUT ${arg_TIMEOUT} LABELS ${arg_LABELS} COMMAND ${_command})
 endfunction()
 
-# speechshard_add_script_test(NAME COMMAND word... [LABELS label...] [TIMEOUT seconds] [NEEDS target...])
+# speechshard_add_script_test(NAME COMMAND word... [LABELS label...] [TIMEOUT seconds] [NEEDS
+# target...])
 #
-# A test that is a script. A word that ends in .py or .sh is a file of this folder. If the first word ends in .py,
-# Python runs the test. NEEDS: programs that the script finds in the build folder, besides the command and those that
-# COMMAND names.
+# A test that is a script. A word that ends in .py or .sh is a file of this folder. If the first
+# word ends in .py, Python runs the test. NEEDS: programs that the script finds in the build folder,
+# besides the command and those that COMMAND names.
 function(speechshard_add_script_test name)
     cmake_parse_arguments(PARSE_ARGV 1 arg "" "TIMEOUT" "COMMAND;LABELS;NEEDS")
     list(GET arg_COMMAND 0 _first)

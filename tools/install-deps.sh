@@ -1,7 +1,8 @@
 #!/bin/sh
 # Install the packages that a plain Debian 12 lacks to build, test, or check speechshard.
 #
-#     tools/install-deps.sh [build] [python] [test] [lint] [launch] [ffmpeg] [packages] [nightly] [wheel]
+#     tools/install-deps.sh [build] [python] [test] [lint] [launch] [ffmpeg] [packages] [nightly] \
+#         [wheel]
 #                                                                       (default: build)
 # ffmpeg: with it, the build has the plug-in for pack --decoder ffmpeg, and its test runs.
 #

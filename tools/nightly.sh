@@ -1,8 +1,8 @@
 #!/bin/bash
-# Checks that .ci/run omits because they are slow and rarely fail: tests with the label `nightly`, clang-tidy over all
-# files, the ABI compared with the last release, all other tests under AddressSanitizer and UBSan, and new inputs for each
-# fuzz target. They take some hours on two cores. As .ci/run, this ends with a table of the steps and
-# `N passed, N failed, N skipped`.
+# Checks that .ci/run omits because they are slow and rarely fail: tests with the label `nightly`,
+# clang-tidy over all files, the ABI compared with the last release, all other tests under
+# AddressSanitizer and UBSan, and new inputs for each fuzz target. They take some hours on two
+# cores. As .ci/run, this ends with a table of the steps and `N passed, N failed, N skipped`.
 #
 #     tools/nightly.sh [STEP...]      nightly tidy abi asan fuzz; none given: all of them
 #

@@ -1,14 +1,15 @@
 #!/bin/sh
-# From an empty machine to packed speech, on a plain Debian 12: less than two minutes on two idle cores, apart from
-# downloads.
+# From an empty machine to packed speech, on a plain Debian 12: less than two minutes on two idle
+# cores, apart from downloads.
 #
 #     tools/quickstart.sh            build, fetch recordings, pack them, find copies, load batches
 #     tools/quickstart.sh --train    the same, then train a small speech recognizer, and try it
 #
-# The first step installs missing packages of Debian, and builds the command. The second step fetches some 1,100
-# recorded phrases in English and Spanish from Debian's archive into build/quickstart. They are not installed.
-# A second call skips completed steps, and resumes a training that was stopped.
-# SPEECHSHARD_QUICKSTART_EPOCHS sets the number of training epochs. Too few train nothing.
+# The first step installs missing packages of Debian, and builds the command. The second step
+# fetches some 1,100 recorded phrases in English and Spanish from Debian's archive into
+# build/quickstart. They are not installed. A second call skips completed steps, and resumes a
+# training that was stopped. SPEECHSHARD_QUICKSTART_EPOCHS sets the number of training epochs. Too
+# few train nothing.
 set -eu
 cd "$(dirname "$0")/.."
 

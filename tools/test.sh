@@ -1,14 +1,18 @@
 #!/bin/sh
 # Installs the required packages, builds, and runs the tests.
 #
-#     tools/test.sh [PRESET [CTEST-ARGUMENT...]]         (default: release, all but `gpu` and `nightly`)
-#     tools/test.sh debug -L smoke                       fast tests over all libraries, with assertions
+#     tools/test.sh [PRESET [CTEST-ARGUMENT...]]         (default: release, all but `gpu` and
+#                                                        `nightly`)
+#     tools/test.sh debug -L smoke                       fast tests over all libraries, with
+#                                                        assertions
 #
-# `-L smoke`, `-L thread`, and `-L program` build only the programs that these tests run; further arguments may follow.
-# SPEECHSHARD_TEST_CUDA="80;90" builds the plug-in only for these architectures.
+# `-L smoke`, `-L thread`, and `-L program` build only the programs that these tests run; further
+# arguments may follow. SPEECHSHARD_TEST_CUDA="80;90" builds the plug-in only for these
+# architectures.
 #
-# The last line is `N passed, N failed, N skipped`. Tests that read real speech look for it in $SPEECHSHARD_TEST_DATA, or
-# else in ../shared/data next to the source tree. Without it they are skipped; with SPEECHSHARD_REQUIRE_DATA=1 they fail.
+# The last line is `N passed, N failed, N skipped`. Tests that read real speech look for it in
+# $SPEECHSHARD_TEST_DATA, or else in ../shared/data next to the source tree. Without it they are
+# skipped; with SPEECHSHARD_REQUIRE_DATA=1 they fail.
 set -eu
 cd "$(dirname "$0")/.."
 

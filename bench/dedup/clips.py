@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 """Cut the copies that transform.sh made into clips: clips.py WORK OUT [SEED]
 
-For each line of WORK/list.tsv: the whole file and one clip each of 1, 2 and 3 s at any sample, three quarters of it active (the
-best of 32 places), where the file is long enough. Sources go to OUT/sources as they are, the others to OUT/clips/KIND/FAMILY/ID.wav;
-OUT/truth.tsv has a line each: family, kind (0: whole, else seconds), group, id, path, first sample, sample rate.
+For each line of WORK/list.tsv: the whole file and, if it is long enough, one clip each of 1, 2, and
+3 s. A clip starts at any sample, and three quarters of it are active (the best of 32 places).
+Sources go to OUT/sources unchanged, the others to OUT/clips/KIND/FAMILY/ID.wav. OUT/truth.tsv has
+one line for each: family, kind (0: whole, else seconds), group, id, path, first sample, sample
+rate.
 """
 
 import array

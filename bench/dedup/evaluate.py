@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 """Copies from clips.py that the command finds: evaluate.py SPEECHSHARD OUT > table.tsv
 
-OUT is made by clips.py. Sources and clips are packed; then `dedupe` (mild and deep) runs over sources and whole copies, `audit` with
-the sources as train against whole copies and clips of 1, 2 and 3 s as test. A copy is found when the command puts it into a class
-that may drop something together with its source (audit, direct) or into the source's cluster (dedupe); `near` counts the weaker
-classes too. Wrong is a pair of such a class over different sources. Offsets are compared with the truth where a family keeps time.
-Rates have 95 % Wilson intervals. Speakers are halved as report.py does; pass fit, report or all as the third argument.
+OUT is made by clips.py. Sources and clips are packed. `dedupe` (mild and deep) then runs over
+sources and whole copies. `audit` runs with the sources as training data, and with whole copies and
+clips of 1, 2, and 3 s as test data. A copy is found if `audit` pairs it directly with its source in
+a class that may drop something, or if `dedupe` puts it into the cluster of its source. `near` also
+counts the weaker classes. A wrong answer is a pair of such a class between different sources. For
+families that keep time, offsets are compared with the truth. Rates have 95 % Wilson intervals.
+Speakers are halved as in report.py: the third argument is fit, report, or all.
 """
 
 import collections

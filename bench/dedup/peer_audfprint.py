@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 """audfprint on the clips of clips.py: peer_audfprint.py AUDFPRINT_FOLDER OUT DENSITY FANOUT SHIFTS
 
-All sources go into one table; each clip is looked up with at most three answers. Two thresholds: its own (5 common landmarks) and
-the least count without a wrong answer on half of the speakers, for each length of clip, reported on the other half. Writes lines
-of: family, seconds, n, recall and share of queries with a wrong answer, at each. Needs numpy, scipy, docopt, joblib, psutil, ffmpeg.
+All sources go into one table. Each clip is looked up, with at most three answers. Results are
+reported for the other half of the speakers at two thresholds: the program's own (5 common
+landmarks), and, for each length of clip, the smallest count without a wrong answer on the first
+half. Writes lines of: family, seconds, n, and for each threshold the recall and the share of
+queries with a wrong answer. Needs numpy, scipy, docopt, joblib, psutil, ffmpeg.
 """
 
 import collections

@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 """Chromaprint on the clips of clips.py: peer_fpcalc.py OUT [JOBS]
 
-Each clip against every source at every offset, which is the best that its words allow (fpcalc has no index). A pair's score is its
-least bit error rate over all offsets at which the whole clip lies inside the source (whole files: at least half of the shorter).
-Two thresholds: the library's own (10 of 32 bits) and the largest one without a false pair on half of the speakers, reported on the
-other half. Writes lines of: family, kind, n, coverage, own recall, own wrong sources a query, tuned recall, tuned wrong.
+Compares each clip with every source at every offset, which is the best that its words allow (fpcalc
+has no index). The score of a pair is its smallest bit error rate over all offsets at which the
+whole clip is inside the source (whole files: at least half of the shorter one). There are two
+thresholds: the library's own (10 of 32 bits), and the largest one without a false pair on half of
+the speakers, reported for the other half. Writes lines of: family, kind, n, coverage, own recall,
+own wrong sources per query, tuned recall, tuned wrong.
 """
 
 import collections
@@ -33,7 +35,8 @@ def bit_counts(words):
 
 
 def best_rate(clip, source, least):
-    """Smallest bit error rate over all offsets at which at least `least` words of the clip are inside the source."""
+    """Smallest bit error rate over all offsets at which at least `least` words of the clip are
+    inside the source."""
     padded = numpy.zeros(len(source) + 2 * (len(clip) - least), dtype=numpy.uint32)
     is_inside = numpy.zeros(len(padded), dtype=numpy.uint32)
     begin = len(clip) - least

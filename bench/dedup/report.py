@@ -2,9 +2,11 @@
 """Tables of what match_pairs found: report.py [--half fit|report|all] RESULTS...
 Tables of what candidates found: report.py --candidates RESULTS...
 
-Groups (speakers) are halved by the order of their names: the first, third ... are for fitting thresholds, the others for
-reporting. Rates have 95 % Wilson intervals. `found` is a true pair called same_recording, contained or shared_segment, with the
-offset within 0.2 s of the truth where the truth is known (families that keep time); `near` adds time_scaled, probable_copy and same_performance.
+Groups (speakers) are halved by the order of their names: thresholds are fitted on the first, third,
+... and reported for the others. Rates have 95 % Wilson intervals. `found` is a true pair classified
+as same_recording, contained, or shared_segment. If the truth is known (families that keep time),
+its offset must be within 0.2 s of the truth. `near` adds time_scaled, probable_copy, and
+same_performance.
 """
 
 import collections

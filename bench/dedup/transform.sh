@@ -5,17 +5,19 @@
 #     FAMILIES='gsm|opus_10' PART=4 transform.sh DATA WORK 0
 #
 # FAMILIES: only those whose names match; PART (0 to 7): which eighth of train-clean-100's speakers.
-# Writes WORK/list.tsv (family, group, id, path; the originals have the family `source`) and the WAV files that it
-# names. Group is the corpus and the speaker. Sources: PER_SPEAKER (3) utterances of each of the 10 speakers
-# of LibriSpeech test-other, and one each of 30 speakers of train-clean-100; the natural pairs of kerstin-pairs and ljspeech-3codecs
-# as they are. Needs ffmpeg (with gsm, speex, codec2, opus, mp3lame), sox, lame.
+# Writes WORK/list.tsv (family, group, id, path; the originals have the family `source`) and the WAV
+# files that it names. Group is the corpus and the speaker. Sources: PER_SPEAKER (3) utterances of
+# each of the 10 speakers of LibriSpeech test-other, and one each of 30 speakers of train-clean-100;
+# the natural pairs of kerstin-pairs and ljspeech-3codecs as they are. Needs ffmpeg (with gsm,
+# speex, codec2, opus, mp3lame), sox, lame.
 set -euo pipefail
 data=$1
 work=$2
 per_speaker=${3:-3}
 mkdir -p "$work"
 
-# Name, then the command that makes $out from $in; "via X ..." encodes with ffmpeg into a file .X and back.
+# Name, then the command that makes $out from $in; "via X ..." encodes with ffmpeg into a file .X
+# and back.
 all_families() {
     cat <<'END'
 flac        via flac -c:a flac

@@ -2,15 +2,16 @@
 
     feature_peers.py LIBRARY CORPUS [--knf LIBKNF] [--runs N] [--utterances N] [--head JSON] [--transform JSON]
 
-LIBRARY is libspeechshard-featgen.so; CORPUS is a folder of FLAC files of 16 kHz, of which every n-th is taken. LIBKNF
-is the library that run.sh compiles from kaldi-native-fbank; without it only its Python package is timed. All files are
-decoded, and converted to the form that each peer needs (int16, float32, a tensor, a list), before the clock starts.
-Each peer uses one thread. A measurement makes enough passes over the utterances, one call per utterance, to take a
-third of a second. The peers take turns. Before that, each peer's features are compared with ours. No time counts if the
-difference exceeds the task's bound.
+LIBRARY is libspeechshard-featgen.so; CORPUS is a folder of FLAC files of 16 kHz, of which every
+n-th is taken. LIBKNF is the library that run.sh compiles from kaldi-native-fbank; without it only
+its Python package is timed. All files are decoded, and converted to the form that each peer needs
+(int16, float32, a tensor, a list), before the clock starts. Each peer uses one thread. A
+measurement makes enough passes over the utterances, one call per utterance, to take a third of a
+second. The peers take turns. Before that, each peer's features are compared with ours. No time
+counts if the difference exceeds the task's bound.
 
-Prints JSON: for each peer the processor time per frame, median and range of the runs, its ratio to ours in
-the same turn, and the differences. The content of the two JSON files is added.
+Prints JSON: for each peer the processor time per frame, median and range of the runs, its ratio to
+ours in the same turn, and the differences. The content of the two JSON files is added.
 """
 
 import argparse
@@ -188,9 +189,9 @@ class LibrosaDeepspeech:
 
 
 def tasks(arguments):
-    """List of tasks: name, maximum difference of a value and share of values that differ by more than 1e-3, then ours
-    and the peers. Kaldi's features have bins with almost no energy next to a loud voice. There, any two peers
-    differ by up to 0.04."""
+    """List of tasks: name, maximum difference of a value and share of values that differ by more
+    than 1e-3, then ours and the peers. Kaldi's features have bins with almost no energy next to a
+    loud voice. There, any two peers differ by up to 0.04."""
     library = ctypes.CDLL(arguments.library)
     native = [("kaldi-native-fbank, C++", KnfNative(arguments.knf))] if arguments.knf else []
     return [

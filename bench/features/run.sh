@@ -1,14 +1,18 @@
 #!/bin/bash
-# The cost of a frame of features, by our library, kaldi-native-fbank, torchaudio, Whisper, and librosa.
+# The cost of a frame of features, by our library, kaldi-native-fbank, torchaudio, Whisper, and
+# librosa.
 #
-#     bench/features/run.sh BUILD CORPUS SCRATCH [RUNS [PYTHON [KNF KISSFFT]]] > bench/results/features.json
+#     bench/features/run.sh BUILD CORPUS SCRATCH [RUNS [PYTHON [KNF KISSFFT]]] \
+#         > bench/results/features.json
 #
-# BUILD is a release build with -DBUILD_SHARED_LIBS=ON -DSPEECHSHARD_BUILD_BENCH=ON; CORPUS a folder of FLAC files of
-# 16 kHz; SCRATCH a folder for the programs compiled here. PYTHON (python3) has numpy, soundfile, kaldi_native_fbank,
-# torch, torchaudio, librosa, and openai-whisper. KNF and KISSFFT are the sources of kaldi-native-fbank and of its FFT.
-# Both are compiled for this processor, with all its instructions, so that neither Python nor an old instruction set
-# slows them. Without them, only the Python package is timed. feature_peers.py describes the measurement. bench_featgen
-# measures our time in the Fourier transform on the same files, which is the limit of any implementation.
+# BUILD is a release build with -DBUILD_SHARED_LIBS=ON -DSPEECHSHARD_BUILD_BENCH=ON; CORPUS a folder
+# of FLAC files of 16 kHz; SCRATCH a folder for the programs compiled here. PYTHON (python3) has
+# numpy, soundfile, kaldi_native_fbank, torch, torchaudio, librosa, and openai-whisper. KNF and
+# KISSFFT are the sources of kaldi-native-fbank and of its FFT. Both are compiled for this
+# processor, with all its instructions, so that neither Python nor an old instruction set slows
+# them. Without them, only the Python package is timed. feature_peers.py describes the measurement.
+# bench_featgen measures our time in the Fourier transform on the same files, which is the limit of
+# any implementation.
 set -euo pipefail
 build=$1
 corpus=$2

@@ -1,15 +1,17 @@
 #!/bin/bash
-# all.sh [--built FOLDER|ARCHIVE] [-o FILE] [--minutes M] [--only PART,...]: checks and times everything that needs a GPU.
-# It writes one JSON object (measure.py describes it and lists the parts) to FILE or to standard output. Without --built
-# it builds first (preset `bench`). FOLDER or ARCHIVE comes from gpu_pack.sh, on a machine that can build. Without a
-# device the object has "measured": false, and the status is 0.
+# all.sh [--built FOLDER|ARCHIVE] [-o FILE] [--minutes M] [--only PART,...]: checks and times
+# everything that needs a GPU. It writes one JSON object (measure.py describes it and lists the
+# parts) to FILE or to standard output. Without --built it builds first (preset `bench`). FOLDER or
+# ARCHIVE comes from gpu_pack.sh, on a machine that can build. Without a device the object has
+# "measured": false, and the status is 0.
 #
 #     bench/gpu/all.sh -o bench/results/gpu-h100.json
 #
-# The machine must have: x86-64 Linux with glibc 2.36 or later, bash, tar, xz, python3 (3.9), an NVIDIA driver for CUDA 13.
-# Parts that train need cuBLASLt 13 and cuDNN 9; PyTorch's Python packages contain both (packed.py finds them there). Without
-# PyTorch (2.3, with numpy), the parts `ctc` and `steps_*` time only ours. All else is in FOLDER and in this repository.
-# Nothing is fetched. Nothing is written outside FILE and /tmp (6 GB).
+# The machine must have: x86-64 Linux with glibc 2.36 or later, bash, tar, xz, python3 (3.9), an
+# NVIDIA driver for CUDA 13. Parts that train need cuBLASLt 13 and cuDNN 9; PyTorch's Python
+# packages contain both (packed.py finds them there). Without PyTorch (2.3, with numpy), the parts
+# `ctc` and `steps_*` time only ours. All else is in FOLDER and in this repository. Nothing is
+# fetched. Nothing is written outside FILE and /tmp (6 GB).
 set -euo pipefail
 root=$(dirname "$(realpath "$0")")/../..
 

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""corpus.py FOLDER COUNT: COUNT WAV files of something like speech (harmonics under a changing envelope, over noise), 16 kHz,
-2 to 16 s, each with a transcript in the same folder; the same for the same COUNT.
+"""corpus.py FOLDER COUNT: COUNT WAV files of something like speech (harmonics under a changing
+envelope, over noise), 16 kHz, 2 to 16 s, each with a transcript in the same folder; the same for
+the same COUNT.
 
-Each is a piece of one minute of sound, at a different position: no two are alike. The minute takes only seconds to
-make, with Python's standard library.
+Each is a piece of one minute of sound, at a different position: no two are alike. The minute takes
+only seconds to make, with Python's standard library.
 """
 
 import math

@@ -1,11 +1,13 @@
 #!/bin/bash
-# gpu_pack.sh BUILD FOLDER: copy what a bare machine with a GPU needs to run the GPU tests and benchmarks, from a finished build
-# (preset `bench`; -DSPEECHSHARD_CUDA_ARCHITECTURES=90 where the device is known makes it smaller): programs, plug-in, and
-# the libraries that they load, stripped. The same as one file, FOLDER.tar.xz, a third as large. There:
+# gpu_pack.sh BUILD FOLDER: copy what a bare machine with a GPU needs to run the GPU tests and
+# benchmarks, from a finished build (preset `bench`; -DSPEECHSHARD_CUDA_ARCHITECTURES=90 where the
+# device is known makes it smaller): programs, plug-in, and the libraries that they load, stripped.
+# The same as one file, FOLDER.tar.xz, a third as large. There:
 #
 #     bench/gpu/all.sh --built FOLDER.tar.xz -o gpu.json
 #
-# NVIDIA's own libraries (cuBLASLt, cuDNN, NCCL: gigabytes) are not in it: that machine, or its Python packages, must have them.
+# NVIDIA's own libraries (cuBLASLt, cuDNN, NCCL: gigabytes) are not in it: that machine, or its
+# Python packages, must have them.
 set -euo pipefail
 [[ $# -eq 2 ]] || { sed -n '2,8s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 root=$(dirname "$(realpath "$0")")/../..

@@ -4,19 +4,20 @@
     gpu_steps.py BENCH_TRAIN_STEP PLUGIN [--rounds N] [--batches 16,32,64,128] [--precisions fp32,tf32,bf16,fp16]
              [--lengths equal,varied] [--model full] [--library-path PATHS] > bench/results/gpu-steps.json
 
-The same weights, the same batch (bench/train/bench_train_step.c describes it), features in the device's memory. Two
-peers, both the model of tests/golden/train_reference.py:
+The same weights, the same batch (bench/train/bench_train_step.c describes it), features in the
+device's memory. Two peers, both the model of tests/golden/train_reference.py:
 
     published   as deepspeech.pytorch has it: masks, packed sequences, autocast and GradScaler in 16 bits, SGD
     tuned       equal lengths: nothing packed or masked; varied: packed; torch.compile around convolutions, norms and
                 the last product, where it works (`tuned_is_compiled`: it needs a C compiler); fused SGD;
                 cudnn.benchmark; gradients set to None; CTC on the device
 
-The first LOSSES losses of each must agree with ours: relative, LOSS_BANDS by precision. Each runs in a separate
-process; a round is STEPS steps of each, the first UNCOUNTED rounds are not counted. Times are by the clock, around
-whole steps with the loss read at their end. `padding`: share of padding in all frames. `peak_mib`: for PyTorch the
-peak of its allocator, for ours the decrease of the device's free memory (handles and modules counted). PATHS: the
-library path for ours (LD_LIBRARY_PATH; PyTorch has its own).
+The first LOSSES losses of each must agree with ours, within the relative tolerance that LOSS_BANDS
+states for the precision. Each program runs in a separate process. A round is STEPS steps of each,
+and the first UNCOUNTED rounds are not counted. Times are elapsed times of whole steps, including
+reading the loss at the end. `padding` is the share of padding in all frames. `peak_mib` is the peak
+of its allocator for PyTorch, and the decrease of the device's free memory for ours (including
+handles and modules). PATHS: the library path for ours (LD_LIBRARY_PATH; PyTorch has its own).
 """
 
 import json
@@ -47,7 +48,8 @@ MODELS = {"full": ("ds2", (32, 5, "lstm", 1024, 1, 0)), "small": ("ds2-small", (
 
 
 class Plain(train_reference.DS2):
-    """Equal lengths: no packing, no masks. Varied lengths: packed sequences, masks only after the norms."""
+    """Equal lengths: no packing, no masks. Varied lengths: packed sequences, masks only after the
+    norms."""
 
     def stem(self, features):
         x = features.transpose(1, 2).unsqueeze(1)
@@ -104,7 +106,8 @@ class Torch:
         self.is_compiled = self.is_tuned and self.compile()
 
     def compile(self):
-        """Compile, and try one backward pass, whose gradients are not used. Return whether it works."""
+        """Compile, and try one backward pass, whose gradients are not used. Return whether it
+        works."""
         plain = self.model.stem, self.model.head
         self.model.stem, self.model.head = (torch.compile(part) for part in plain)
         try:
@@ -132,7 +135,8 @@ class Torch:
 
 
 def serve(words):
-    """Like bench_train_step.c: counts from stdin, one line of numbers for each. The first line states whether the model is compiled."""
+    """Like bench_train_step.c: counts from stdin, one line of numbers for each. The first line
+    states whether the model is compiled."""
     kind, model, batch, lengths, precision = words
     peer = Torch(kind, model, int(batch), lengths, precision)
     print(int(peer.is_compiled), flush=True)

@@ -3,16 +3,18 @@
 
     measure.py FOLDER [-o FILE] [--minutes M] [--only PART,PART,...]
 
-Correctness comes first: the tests, then each part separately, PyTorch's steps last. A part that fails, or exceeds its
-time limit, is {"measured": false, "reason": ...}, and the other parts still run. After M minutes (8) no part begins,
-and a running part is stopped. FILE is rewritten after each part, so an interrupted run keeps its results. Without -o
-the object is printed at the end. Progress is printed on standard error. Status 0: all parts that began passed. The
-status is also 0 without a device, and the object says so. Python's standard library only. The parts `ctc` and `steps_*`
-compare with PyTorch if it is installed, else they time only ours. Steps of a batch of 64 come first: for all of them
-give more minutes, or --only and the names.
+Correctness comes first: the tests, then each part separately, PyTorch's steps last. A part that
+fails, or exceeds its time limit, is {"measured": false, "reason": ...}, and the other parts still
+run. After M minutes (8) no part begins, and a running part is stopped. FILE is rewritten after each
+part, so an interrupted run keeps its results. Without -o the object is printed at the end. Progress
+is printed on standard error. Status 0: all parts that began passed. The status is also 0 without a
+device, and the object says so. Python's standard library only. The parts `ctc` and `steps_*`
+compare with PyTorch if it is installed, else they time only ours. Steps of a batch of 64 come
+first: for all of them give more minutes, or --only and the names.
 
-The bar of `copy`, 90 % of the link, is relative to the rate that packets of 256 bytes leave: 256 / (256 + 24) of the raw
-rate, 57.6 of 63.0 GB/s (`of_link_payload`; docs/BENCHMARKS.md explains the 24).
+The bar of `copy`, 90 % of the link, is relative to the rate that packets of 256 bytes leave: 256 /
+(256 + 24) of the raw rate, 57.6 of 63.0 GB/s (`of_link_payload`; docs/BENCHMARKS.md explains the
+24).
 """
 
 import argparse
@@ -32,7 +34,8 @@ HERE = Path(__file__).resolve().parent
 UTTERANCES = 2000
 STEPS_A_ROUND, ROUNDS, UNCOUNTED = 5, 10, 4
 CTC_TIMES = 20
-# frames, batch, symbols, labels per utterance: 15 s of characters, 15 s of word pieces, 30 s of characters
+# frames, batch, symbols, labels per utterance: 15 s of characters, 15 s of word pieces, 30 s of
+# characters
 CTC_SHAPES = ["750x64x29x187", "750x64x1024x80", "1500x32x29x220"]
 TESTS_S, TEST_S = 240, 150  # limits for all tests and for each, so that a test that hangs leaves time for the rest
 # GB/s of a lane in one direction, by generation of PCIe: all bytes, with packet headers
@@ -66,7 +69,8 @@ class Machine:
         return ended.out
 
     def json(self, seconds, words, **options):
-        """Run a program, and parse its JSON output. Keep the output even if the program failed later."""
+        """Run a program, and parse its JSON output. Keep the output even if the program failed
+        later."""
         ended = self.run(seconds, words, **options)
         try:
             result = json.loads(ended.out)
@@ -131,8 +135,9 @@ def pack(machine):
 
 
 def loader(*words):
-    """`of_slower`: its rate, relative to the slower of disk and link, measured at the same time. The bytes read and
-    the bytes copied have separate limits. The slower one is the limit that the rate is closer to."""
+    """`of_slower`: its rate, relative to the slower of disk and link, measured at the same time.
+    The bytes read and the bytes copied have separate limits. The slower one is the limit that the
+    rate is closer to."""
 
     def part(machine):
         words_of = [machine.folder / "speechshard", "bench", pack(machine), "--device", "0", "--json", *words]
@@ -144,7 +149,8 @@ def loader(*words):
 
 
 def training(machine):
-    """From shards: how long the device waited for data, in the last epoch: before it shapes are new."""
+    """How long the device waits for data while it trains from shards. Measured in the last epoch,
+    because earlier epochs meet new shapes."""
     given = [f"data.train=[{pack(machine)}]", f"vocabulary={machine.work / 'vocabulary.txt'}"]
     machine.speechshard(30, "train", HERE / "train.yaml", "--make-vocab", *given)
     machine.speechshard(120, "train", HERE / "train.yaml", "-o", machine.work / "run", *given)
@@ -196,7 +202,8 @@ def ctc_alone(machine, program):
 
 
 def steps_alone(machine, words):
-    """The rounds of gpu_steps.py: their first losses, and the times of the rounds after the warm-up."""
+    """The rounds of gpu_steps.py: their first losses, and the times of the rounds after the
+    warm-up."""
     text = machine.text(200, [*words, machine.plugin], given=f"{STEPS_A_ROUND}\n" * ROUNDS)
     rounds = [[float(number) for number in line.split()] for line in text.splitlines()]
     ms = [numbers[0] / STEPS_A_ROUND for numbers in rounds[UNCOUNTED:]]

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""packed.py FOLDER: prints LD_LIBRARY_PATH for the programs in a folder of gpu_pack.sh: the folder itself (so that programs find
-the plug-in without its name), the libraries in it, and NVIDIA's libraries in this Python's packages (nvidia-cublas,
-nvidia-cudnn, nvidia-nccl, as PyTorch needs them), which the system's loader does not find. Only these programs need
-the path: Python itself must keep the system's libraries.
+"""packed.py FOLDER: prints LD_LIBRARY_PATH for the programs in a folder of gpu_pack.sh: the folder
+itself (so that programs find the plug-in without its name), the libraries in it, and NVIDIA's
+libraries in this Python's packages (nvidia-cublas, nvidia-cudnn, nvidia-nccl, as PyTorch needs
+them), which the system's loader does not find. Only these programs need the path: Python itself
+must keep the system's libraries.
 
 As a module: the same, and a way to run a program with a time limit. Python's standard library only.
 """

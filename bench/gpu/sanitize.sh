@@ -1,9 +1,11 @@
 #!/bin/bash
-# sanitize.sh [--built FOLDER|ARCHIVE] [--minutes M] [--tests NAME,...] [--tools memcheck,racecheck,synccheck,initcheck]: the tests
-# with the label gpu under compute-sanitizer: reads and writes out of bounds and leaks (memcheck), shared memory (racecheck),
-# barriers (synccheck), uninitialized memory (initcheck); by default the first two. A line for each test and tool with its
-# findings; status 1 if there are any. Each run takes many times as long as the test itself: it gets BOUND_S seconds (240),
-# and after M minutes (9) no run begins. FOLDER or ARCHIVE comes from gpu_pack.sh; without --built, build/bench/gpu from all.sh.
+# sanitize.sh [--built FOLDER|ARCHIVE] [--minutes M] [--tests NAME,...] [--tools
+# memcheck,racecheck,synccheck,initcheck]: the tests with the label gpu under compute-sanitizer:
+# reads and writes out of bounds and leaks (memcheck), shared memory (racecheck), barriers
+# (synccheck), uninitialized memory (initcheck); by default the first two. A line for each test and
+# tool with its findings; status 1 if there are any. Each run takes many times as long as the test
+# itself: it gets BOUND_S seconds (240), and after M minutes (9) no run begins. FOLDER or ARCHIVE
+# comes from gpu_pack.sh; without --built, build/bench/gpu from all.sh.
 set -euo pipefail
 root=$(dirname "$(realpath "$0")")/../..
 

@@ -1,5 +1,6 @@
-"""make_parquet.py CLIP DIRECTORY [MEGABYTES [ROWS]]: make one parquet file like those of The People's Speech, of copies
-of a FLAC file that differ in the name of their encoder, and the same clips as a tar, for bench/parquet.sh."""
+"""make_parquet.py CLIP DIRECTORY [MEGABYTES [ROWS]]: make one parquet file like those of The
+People's Speech, of copies of a FLAC file that differ in the name of their encoder, and the same
+clips as a tar, for bench/parquet.sh."""
 
 import io
 import sys

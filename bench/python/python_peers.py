@@ -1,16 +1,18 @@
-"""Decoded batches of speech: speechshard's loader compared with Python's libraries, on the same FLAC files.
+"""Decoded batches of speech: speechshard's loader compared with Python's libraries, on the same
+FLAC files.
 
     python_peers.py prepare CORPUS WORK                copies of the corpus in the peers' containers
     python_peers.py settings WORK                      the runs that can be made here, one per line
     python_peers.py run WORK NAME WORKERS [--check]    one run: a line of JSON
 
-Every run serves all utterances of CORPUS, in batches of at most 600 seconds of int16 (Lhotse: float32,
-its only type), and reports audio seconds, wall seconds, CPU seconds of the process
-and its children, and the time to the first batch; imports are not counted. With --check it hashes the
-PCM of each utterance instead; all must give the same multiset, or no number counts.
+Every run serves all utterances of CORPUS, in batches of at most 600 seconds of int16 (Lhotse:
+float32, its only type), and reports audio seconds, wall seconds, CPU seconds of the process and its
+children, and the time to the first batch; imports are not counted. With --check it hashes the PCM
+of each utterance instead; all must give the same multiset, or no number counts.
 
-All containers hold the FLAC files' own bytes, except `speechshard pcm`. The peers decode with libsndfile
-through python-soundfile. They return a list of arrays, which costs them less than one ragged array.
+All containers hold the FLAC files' own bytes, except `speechshard pcm`. The peers decode with
+libsndfile through python-soundfile. They return a list of arrays, which costs them less than one
+ragged array.
 """
 
 import hashlib

@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
-"""Every strategy of training on one task, in comparison: a table, a page of plots, and one JSON object.
+"""Every strategy of training on one task, in comparison: a table, a page of plots, and one JSON
+object.
 
     compare.py SPEECHSHARD RECORDINGS WORK [-o FILE] [--page FILE] [--quick] [--real] [--minutes M]
                [--parts PART,...] [--strategies NAME,...] [--learners N,...] [--epochs N] [--longer N] [--seeds N] [--link LINK]
 
-SPEECHSHARD is the program, RECORDINGS the folder of the Free Spoken Digit Dataset (recipes/digits), WORK a folder for
-results, which is kept: if started again, the program makes only the missing runs. README.md describes the measurement.
-Python's standard library only. Status 0: everything requested was measured; 1: the table has holes, and the JSON gives
-the reasons. `pipeline` does not support the virtual clock: that does not count as a failure.
+SPEECHSHARD is the program, RECORDINGS the folder of the Free Spoken Digit Dataset (recipes/digits),
+WORK a folder for results, which is kept: if started again, the program makes only the missing runs.
+README.md describes the measurement. Python's standard library only. Status 0: everything requested
+was measured; 1: the table has holes, and the JSON gives the reasons. `pipeline` does not support
+the virtual clock: that does not count as a failure.
 """
 
 import argparse
@@ -67,8 +69,9 @@ class Comparison:
         return self.pool.submit(work)
 
     def settings(self, strategy, learners, seed=1):
-        """Settings for a step of BATCH_S over all learners, with AdamW. If each gradient is a separate step, its
-        batch is smaller, and its rate is smaller by the square root (Malladi and others 2022)."""
+        """Settings for a step of BATCH_S over all learners, with AdamW. If each gradient is a
+        separate step, its batch is smaller, and its rate is smaller by the square root (Malladi and
+        others 2022)."""
         each = math.sqrt(learners) if strategy in GRADIENT_A_STEP else 1
         settings = {"data.max_padded_seconds": f"{BATCH_S / learners:g}", "data.virtual_world": learners,
                     "data.utterance_seconds_max": UTTERANCE_S, "data.seed": seed, "train.epochs": self.o.epochs,
@@ -76,7 +79,8 @@ class Comparison:
         return settings | ({"train.node_size": min(NODE, learners)} if strategy == "hierarchical" else {})
 
     def larger(self, strategy, learners, seed, times):
-        """Settings for a step of `times` BATCH_S at `times` the rate, as the published runs do it: SGD with momentum."""
+        """Settings for a step of `times` BATCH_S at `times` the rate, as the published runs do it:
+        SGD with momentum."""
         more = {"data.max_padded_seconds": f"{times * BATCH_S / learners:g}", "train.optimiser": "sgd",
                 "train.rate": f"{self.o.sgd_rate * times:g}"}
         return self.settings(strategy, learners, seed) | more
@@ -88,8 +92,8 @@ class Comparison:
         return f"link={self.o.link},step={1e6 * self.step_s(learners):.0f}us,jitter=0.1"
 
     def step_s(self, learners):
-        """Seconds of a learner's batch, computed by one process on one thread. It is measured once and kept, like
-        other results."""
+        """Seconds of a learner's batch, computed by one process on one thread. It is measured once
+        and kept, like other results."""
         seconds = f"{BATCH_S / learners:g}"
         settings = self.settings("allreduce", learners) | {"data.virtual_world": 1, "data.dev": "[]"}
         settings |= {"train.epochs": 0, "train.samples_max": int(STEPS_MEASURED * float(seconds) * 2.2)}
@@ -124,7 +128,8 @@ class Comparison:
         return range(1, self.o.seeds + 1)
 
     def curves(self):
-        """One row per strategy and number of learners. The largest number also runs with stragglers and other seeds."""
+        """One row per strategy and number of learners. The largest number also runs with stragglers
+        and other seeds."""
         most = max(self.o.learners)
         rows = []
         for strategy in self.o.strategies:
@@ -172,7 +177,8 @@ class Comparison:
         return row
 
     def wers_of(self, results, one_device):
-        """Error rates of results by seed, and their mean excess over one device with the same seeds."""
+        """Error rates of results by seed, and their mean excess over one device with the same
+        seeds."""
         wers = {seed: self.wer(result) for seed, result in results.items() if self.wer(result) is not None}
         one = {seed: self.wer(result) for seed, result in one_device.items()}
         more = [wer - one[seed] for seed, wer in wers.items() if one[seed] is not None]
@@ -188,7 +194,8 @@ class Comparison:
         return result["evaluations"][-1]["wer"] if result["failed"] is None and result["evaluations"] else None
 
     def ends(self):
-        """One device, and every strategy with the most learners, until the WER hardly falls any more."""
+        """One device, and every strategy with the most learners, until the WER hardly falls any
+        more."""
         rows, most, epochs = [], max(self.o.learners), self.o.longer * self.o.epochs
         for strategy in ["one device", *self.o.strategies]:
             learners, name = (1, "allreduce") if strategy == "one device" else (most, strategy)
@@ -208,8 +215,8 @@ class Comparison:
         return row | ({"wer_more": None} if strategy == "one device" else {})
 
     def batches(self):
-        """Runs of the largest number of learners, and of one device, with larger steps at proportionally larger
-        rates."""
+        """Runs of the largest number of learners, and of one device, with larger steps at
+        proportionally larger rates."""
         most, later = max(self.o.learners), []
         for strategy in ["one device", *(name for name in BATCHED if name in self.o.strategies)]:
             learners, name = (1, "allreduce") if strategy == "one device" else (most, strategy)
@@ -233,8 +240,9 @@ class Comparison:
         return row
 
     def real(self):
-        """Processes on this machine, each with as large a batch as one process has. Each seed is a round with one run
-        of each kind, so that a temporary disturbance of the machine affects all kinds."""
+        """Processes on this machine, each with as large a batch as one process has. Each seed is a
+        round with one run of each kind, so that a temporary disturbance of the machine affects all
+        kinds."""
         found = {(name, n): [] for name in REAL if name in self.o.strategies for n in self.o.learners}
         for seed in self.seeds():
             for (strategy, learners), runs in found.items():
@@ -253,8 +261,8 @@ class Comparison:
                       "stolen": [run["stolen"] for run in runs if run["failed"] is None]}
 
     def plan(self, words, strategies, node):
-        """Call the planner, separately for strategies whose learners share computers. ([rows], [commands], reason of
-        a failure)"""
+        """Call the planner, separately for strategies whose learners share computers. ([rows],
+        [commands], reason of a failure)"""
         rows, commands = [], []
         for names in ([n for n in strategies if n not in node], *([n] for n in strategies if n in node)):
             if not names:
@@ -269,7 +277,8 @@ class Comparison:
         return rows, commands, None
 
     def simulated(self):
-        """1 ... 128 learners of this task, and of a model as large as the published ones: only throughput."""
+        """1 ... 128 learners of this task, and of a model as large as the published ones: only
+        throughput."""
         names = [name for name in SCALED if name in self.o.strategies] or ["allreduce"]
         step_us = 1e6 * self.step_s(max(self.o.learners))
         clusters = {
@@ -290,7 +299,8 @@ class Comparison:
         return rows
 
     def slow_shares(self):
-        """Throughput relative to independent equal learners, by number of stragglers, as the planner computes it."""
+        """Throughput relative to independent equal learners, by number of stragglers, as the
+        planner computes it."""
         most, shares = max(self.o.learners), {}
         node = {name: node_words(name, most) for name in self.o.strategies if node_words(name, most)}
         for count in (0, 1, 2):

@@ -1,5 +1,6 @@
-"""link.py: the cost of a TCP message between two processes of this machine: the median of half a round trip of 64 bytes,
-and the rate at which 4 MiB arrive. It is printed in the form that `--simulate link=` takes."""
+"""link.py: the cost of a TCP message between two processes of this machine: the median of half a
+round trip of 64 bytes, and the rate at which 4 MiB arrive. It is printed in the form that
+`--simulate link=` takes."""
 
 import multiprocessing
 import socket

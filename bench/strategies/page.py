@@ -1,5 +1,5 @@
-"""page.py: the comparison as one self-contained page: well-formed, light and dark, without a script.
-It looks like the pages of `speechshard report`."""
+"""page.py: the comparison as one self-contained page: well-formed, light and dark, without a
+script. It looks like the pages of `speechshard report`."""
 
 import math
 from html import escape
@@ -106,7 +106,8 @@ def paint(number):
 
 
 def figures(marks, x, y):
-    """marks: [(x, y, whether the source states it or it is derived, its title)]: filled, or a ring."""
+    """marks: [(x, y, whether the source states it or it is derived, its title)]: filled, or a
+    ring."""
     return "".join(f'<circle class="c4{"" if is_said else " ring"}" cx="{x.place(a):.1f}" cy="{y.place(b):.1f}" r="4">'
                    f'<title>{escape(title)}</title></circle>' for a, b, is_said, title in marks)
 

@@ -1,10 +1,12 @@
-"""strategy_runs.py: one run of `speechshard train`, real or under a virtual clock, and the facts from its metrics.jsonl.
+"""strategy_runs.py: one run of `speechshard train`, real or under a virtual clock, and the facts
+from its metrics.jsonl.
 
     bench = Bench(program, work, seconds_a_run)
     result = bench.result(Run("adpsgd-random", 8, slow=[3], settings={"train.epochs": 6}))
 
-A result is kept in WORK/results, by a hash of the command, of the configuration, of the corpus, and of the program: a
-run that was made before is read. A run that fails is also a result, with the reason, and is tried again next time.
+A result is kept in WORK/results, by a hash of the command, of the configuration, of the corpus, and
+of the program: a run that was made before is read. A run that fails is also a result, with the
+reason, and is tried again next time.
 
     {"command": "speechshard train ...", "failed": null, "seconds": its duration here,
      "steps": [[samples, seconds, loss summed, utterances that have one]...],
@@ -12,7 +14,8 @@ run that was made before is read. A run that fails is also a result, with the re
      "step_s": median of computing a step, "weights": parameters,
      "stolen": share of the machine's processor time that its host took meanwhile; null if unknown}
 
-Seconds are since the run's start, by the virtual clock if it has one, without evaluations and checkpoints.
+Seconds are since the run's start, by the virtual clock if it has one, without evaluations and
+checkpoints.
 """
 
 import hashlib
@@ -66,14 +69,15 @@ class Run:
 
 
 def node_words(strategy, learners):
-    """Words of a cluster description: the number of learners per computer. Other strategies have one learner per
-    computer."""
+    """Words of a cluster description: the number of learners per computer. Other strategies have
+    one learner per computer."""
     size = {"hogwild": learners, "hierarchical": min(NODE, learners)}.get(strategy)
     return [f"node={size}"] if size else []
 
 
 def stragglers(learners, count):
-    """Slow learners among several: one in the middle, then the last but one. They are on different nodes."""
+    """Slow learners among several: one in the middle, then the last but one. They are on different
+    nodes."""
     places = [learners // 2 - 1 if learners > 2 else 1, learners - 2]
     return places[:count] if learners > 1 else []
 
@@ -150,7 +154,8 @@ class Bench:
 
 
 def processor_ticks():
-    """(ticks stolen by the host, all ticks) of all processors since the machine's start; None: unknown."""
+    """(ticks stolen by the host, all ticks) of all processors since the machine's start; None:
+    unknown."""
     try:
         with open("/proc/stat", encoding="ascii") as file:
             ticks = [int(word) for word in file.readline().split()[1:]]
@@ -193,7 +198,8 @@ def add_counts(sums, counts):
 
 
 def read_metrics(path):
-    """Read the metrics of a run that was not stopped. Times are since its start, without evaluations and checkpoints."""
+    """Read the metrics of a run that was not stopped. Times are since its start, without
+    evaluations and checkpoints."""
     steps, evaluations, computed = [], [], []
     staleness, sent_bytes, weights, begin, away, seconds = None, 0, None, None, 0.0, 0.0
     for line in map(json.loads, path.read_text().splitlines()):
@@ -232,8 +238,8 @@ def thin(steps):
 
 
 def curve(result, window):
-    """(samples, seconds, mean loss of the last `window` utterances) for each step that follows at least `window`
-    utterances."""
+    """(samples, seconds, mean loss of the last `window` utterances) for each step that follows at
+    least `window` utterances."""
     points, first, loss, counted, steps = [], 0, 0.0, 0, result["steps"]
     for samples, seconds, step_loss, step_counted in steps:
         loss, counted = loss + step_loss, counted + step_counted
@@ -256,8 +262,8 @@ LEAST_OF_STALENESS = [*range(16), 16, 32, 64]
 
 
 def staleness_facts(counts):
-    """{"mean", "is_least", "median", "most"} of counts; None without counts. is_least: some counts are known only by
-    their minimum, so the mean is a minimum, too."""
+    """{"mean", "is_least", "median", "most"} of counts; None without counts. is_least: some counts
+    are known only by their minimum, so the mean is a minimum, too."""
     if not counts or not sum(counts):
         return None
     mean = sum(least * count for least, count in zip(LEAST_OF_STALENESS, counts)) / sum(counts)

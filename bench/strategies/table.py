@@ -4,9 +4,10 @@ import statistics
 
 from strategy_runs import STALENESS  # noqa: F401: of the page, too
 
-# Figures from the literature, each with its place in the source. `learners` and `speed_up` are given if the source itself
-# states both: speed-ups across papers, whose baselines differ, would mean nothing. `share` replaces the speed-up if the
-# source states a share of the linear speed-up. The speed-up is then derived here, and is marked as derived.
+# Figures from the literature, each with its place in the source. `learners` and `speed_up` are
+# given if the source itself states both: speed-ups across papers, whose baselines differ, would
+# mean nothing. `share` replaces the speed-up if the source states a share of the linear speed-up.
+# The speed-up is then derived here, and is marked as derived.
 PUBLISHED = [
     {"source": "IBM, ICASSP 2019 (arXiv 1904.04956)", "set_up": "SWB2000, ADPSGD, 16 P100",
      "result": "14 h; WER 7.6 SWB, 13.1 CH", "read": "abstract"},
@@ -103,14 +104,14 @@ def mean(values):
 
 
 def is_measured(row):
-    """A run that failed has diverged, which counts as a measurement. A run that was not allowed to finish does not
-    count."""
+    """A run that failed has diverged, which counts as a measurement. A run that was not allowed to
+    finish does not count."""
     return bool(row["wers"]) or not row["failed"].startswith(("no time was left", "took longer"))
 
 
 def degraded(rows):
-    """From rows by strategy: the step length in seconds from which on the WER exceeds the best WER of one device by
-    more than the margin, at this size and all larger ones. None: at no size."""
+    """From rows by strategy: the step length in seconds from which on the WER exceeds the best WER
+    of one device by more than the margin, at this size and all larger ones. None: at no size."""
     best = min((mean(row["wers"]) for row in rows if row["strategy"] == "one device" and row["wers"]), default=None)
     found = {}
     for strategy in dict.fromkeys(row["strategy"] for row in rows):
@@ -157,7 +158,8 @@ def speed_ups(cluster):
 
 
 def simulated_rows(cluster):
-    """One row per number of learners, one column per strategy: throughput as a multiple of one learner's."""
+    """One row per number of learners, one column per strategy: throughput as a multiple of one
+    learner's."""
     found = speed_ups(cluster)
     every = dict.fromkeys(one["learners"] for one in cluster["runs"])
     rows = [[str(learners), *(number(of.get(learners)) for of in found.values())] for learners in every]

@@ -4,11 +4,12 @@
     ctc.py BENCH_TRAIN_CTC [--rounds N] [--shapes FRAMESxBATCHxSYMBOLSxLABELS,...] > bench/results/train-ctc.json
     ctc.py BENCH_TRAIN_CTC --cuda PLUGIN [--library-path PATHS] ...                     on the first GPU
 
-Both compute the gradient of the logits from the same logits, for all utterances of a batch. In PyTorch, this is
-log_softmax, ctc_loss, and both backward passes. Sums of losses must agree (LOSS_BANDS, relative). Each runs in a separate
-process with one thread; a round repeats the computation until it takes about a fifth of a second. Median and range of a
-batch's milliseconds. On a GPU logits, gradients and PyTorch's labels are in its memory, and each time ends when the host
-has the loss. PATHS: the library path for ours (LD_LIBRARY_PATH; PyTorch has its own).
+Both compute the gradient of the logits from the same logits, for all utterances of a batch. In
+PyTorch, this is log_softmax, ctc_loss, and both backward passes. Sums of losses must agree
+(LOSS_BANDS, relative). Each runs in a separate process with one thread; a round repeats the
+computation until it takes about a fifth of a second. Median and range of a batch's milliseconds. On
+a GPU logits, gradients and PyTorch's labels are in its memory, and each time ends when the host has
+the loss. PATHS: the library path for ours (LD_LIBRARY_PATH; PyTorch has its own).
 """
 
 import json

@@ -3,9 +3,10 @@
 
     overlap.py BUILD RECORDINGS SCRATCH [--rounds N] [--samples N] > bench/results/train-overlap.json
 
-BUILD, RECORDINGS and SCRATCH are as for train_runs.py, which has the same corpus and models. Two processes with one
-thread each take turns: over this machine's memory, and over a link (--link) whose transfer time per step is half of a
-step's computation. Numbers are for the median step, after the first five:
+BUILD, RECORDINGS and SCRATCH are as for train_runs.py, which has the same corpus and models. Two
+processes with one thread each take turns: over this machine's memory, and over a link (--link)
+whose transfer time per step is half of a step's computation. Numbers are for the median step, after
+the first five:
 
     compute_ms    forward, backward and update
     alone_ms      the link's own time: bytes that a process sends per step, over its bandwidth. The limit

@@ -3,9 +3,10 @@
 
     restart.py BUILD RECORDINGS SCRATCH [--rounds N] > bench/results/train-restart.json
 
-BUILD, RECORDINGS and SCRATCH are as for train_runs.py. tools/launch/mpirun.sh trains recipes/digits with two processes that
-save each second. In each round, one of them gets SIGKILL, or the launcher gets USR2 (save, and start again, as with
-other hosts). The result is the seconds from then until metrics.jsonl has the first step of the next start. The bar: 5.
+BUILD, RECORDINGS and SCRATCH are as for train_runs.py. tools/launch/mpirun.sh trains recipes/digits
+with two processes that save each second. In each round, one of them gets SIGKILL, or the launcher
+gets USR2 (save, and start again, as with other hosts). The result is the seconds from then until
+metrics.jsonl has the first step of the next start. The bar: 5.
 """
 
 import os

@@ -1,5 +1,5 @@
-"""results.py: arguments and output of the programs that take turns with a peer. The output names the machine, then has
-one row per line.
+"""results.py: arguments and output of the programs that take turns with a peer. The output names
+the machine, then has one row per line.
 
     options = parser_of(serve, 7).parse_args()
     print_rows({"machine": machine(), "command": command}, rows)
@@ -13,8 +13,8 @@ import sys
 
 
 def parser_of(serve, rounds):
-    """Parser for PROGRAM [--rounds N], to which the caller adds arguments. A process that was started as the peer
-    (--serve WORD...) serves instead, and exits."""
+    """Parser for PROGRAM [--rounds N], to which the caller adds arguments. A process that was
+    started as the peer (--serve WORD...) serves instead, and exits."""
     if sys.argv[1:2] == ["--serve"]:
         serve(sys.argv[2:])
         raise SystemExit

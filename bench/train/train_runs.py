@@ -1,15 +1,18 @@
 #!/usr/bin/env python3
-"""Time that real runs of `speechshard train` lose: to the loader, to checkpoints, and to the second process.
+"""Time that real runs of `speechshard train` lose: to the loader, to checkpoints, and to the second
+process.
 
     train_runs.py BUILD RECORDINGS SCRATCH [--rounds N] [--samples N] > bench/results/train-runs.json
 
-BUILD has tools/speechshard; RECORDINGS is the folder of the Free Spoken Digit Dataset, SCRATCH a folder to work in,
-which is emptied. The corpus is the corpus of recipes/digits, augmented as there; ds2-tiny and ds2-small train on it.
+BUILD has tools/speechshard; RECORDINGS is the folder of the Free Spoken Digit Dataset, SCRATCH a
+folder to work in, which is emptied. The corpus is the corpus of recipes/digits, augmented as there;
+ds2-tiny and ds2-small train on it.
 
-A run of one process with two threads and a run of two processes with one thread each (mpirun, not bound) take turns.
-Both have the same batches in a step (data.virtual_world=2), so their losses must be identical to the bit.
-Numbers come from RUN/metrics.jsonl after the first five steps. `wait` and `exchange` are shares of the time of all
-steps; `save_to_step` is the delay by a checkpoint, in steps; checkpoints are written each second.
+A run of one process with two threads and a run of two processes with one thread each (mpirun, not
+bound) take turns. Both have the same batches in a step (data.virtual_world=2), so their losses must
+be identical to the bit. Numbers come from RUN/metrics.jsonl after the first five steps. `wait` and
+`exchange` are shares of the time of all steps; `save_to_step` is the delay by a checkpoint, in
+steps; checkpoints are written each second.
 """
 
 import argparse
@@ -123,7 +126,8 @@ def model_arguments(rounds):
 
 
 def print_measured(options, rows_fn):
-    """rows_fn(program, scratch): measures the rows in a folder that has the corpus. The folder is removed afterwards."""
+    """rows_fn(program, scratch): measures the rows in a folder that has the corpus. The folder is
+    removed afterwards."""
     program, scratch = options.build.resolve() / "tools" / "speechshard", options.scratch.resolve()
     begin, load = time.monotonic(), os.getloadavg()[0]
     prepare(program, options.recordings.resolve(), scratch)

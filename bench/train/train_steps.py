@@ -3,14 +3,16 @@
 
     train_steps.py BENCH_TRAIN_STEP [--rounds N] [--threads 1,2] [--models tiny,small] > bench/results/train-steps.json
 
-Both begin with the same weights and take the same batch; their first ten losses must agree (1e-4 relative).
-BENCH_TRAIN_STEP (bench/train/bench_train_step.c) describes the batch. PyTorch runs the model of
-tests/golden/train_reference.py, as a user would tune it. With equal lengths nothing is packed or masked, so oneDNN
-computes convolutions and recurrence. With varied lengths, `torch` packs and masks, as the model requires. `plain` does neither: it computes another result, and only its time is of interest.
+Both begin with the same weights and take the same batch; their first ten losses must agree (1e-4
+relative). BENCH_TRAIN_STEP (bench/train/bench_train_step.c) describes the batch. PyTorch runs the
+model of tests/golden/train_reference.py, as a user would tune it. With equal lengths nothing is
+packed or masked, so oneDNN computes convolutions and recurrence. With varied lengths, `torch` packs
+and masks, as the model requires. `plain` does neither: it computes another result, and only its
+time is of interest.
 
-Each runs in a separate process. A round is some steps of each; the first two are not counted. Median and range of a
-step's milliseconds are printed, by the clock and of processors, and the peak memory; `torch_imported_mib` is PyTorch's
-memory before it has a model.
+Each runs in a separate process. A round is some steps of each; the first two are not counted.
+Median and range of a step's milliseconds are printed, by the clock and of processors, and the peak
+memory; `torch_imported_mib` is PyTorch's memory before it has a model.
 """
 
 import json
@@ -106,8 +108,8 @@ def cpu_s():
 
 
 def serve(words):
-    """Like bench_train_step.c: counts from stdin, one line of numbers for each. The first line is the memory of PyTorch
-    itself."""
+    """Like bench_train_step.c: counts from stdin, one line of numbers for each. The first line is
+    the memory of PyTorch itself."""
     print(peak_mib(), flush=True)
     preset, lengths = words[0], words[4]
     peer = Torch(preset, *(int(word) for word in words[1:4]), lengths, int(words[5]))

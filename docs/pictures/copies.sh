@@ -1,9 +1,10 @@
 #!/bin/sh
-# copies.sh [SPEECHSHARD]: draws copies.svg: one recording and its copy in the codec of mobile telephones (GSM), as
-# `speechshard explain` compares them. SPEECHSHARD is the command (build/release/tools/speechshard).
+# copies.sh [SPEECHSHARD]: draws copies.svg: one recording and its copy in the codec of mobile
+# telephones (GSM), as `speechshard explain` compares them. SPEECHSHARD is the command
+# (build/release/tools/speechshard).
 #
-# The recordings are prompts of Debian's packages asterisk-core-sounds-en-wav and -gsm, which are fetched and unpacked but not
-# installed. Allison Smith recorded them; license CC BY-SA 3.0.
+# The recordings are prompts of Debian's packages asterisk-core-sounds-en-wav and -gsm, which are
+# fetched and unpacked but not installed. Allison Smith recorded them; license CC BY-SA 3.0.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 speechshard=${1:-$here/../../build/release/tools/speechshard}

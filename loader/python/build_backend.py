@@ -52,7 +52,8 @@ def _version():
 
 
 def _project():
-    """pyproject.toml as {table: {key: value}}. Its values are also Python's: Python 3.9 has no reader."""
+    """pyproject.toml as {table: {key: value}}. Its values are also Python's: Python 3.9 has no
+    reader."""
     tables, pending = {}, ""
     for line in (HERE / "pyproject.toml").read_text(encoding="utf-8").splitlines():
         if not pending and (not line.strip() or line.startswith("#")):

@@ -5,8 +5,8 @@
 #     CORPUS/metadata.tsv    path, id, text, speaker, split, domain, language
 #     CORPUS/wav/            the unchanged SPHERE files
 #
-# Splits: `test` as in the archive; `dev`: all utterances of every tenth speaker of the training list,
-# sorted by name; `train`: all others.
+# Splits: `test` as in the archive; `dev`: all utterances of every tenth speaker of the training
+# list, sorted by name; `train`: all others.
 set -eu
 export LC_ALL=C
 

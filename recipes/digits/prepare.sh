@@ -23,8 +23,8 @@ corpus=$2
 mkdir -p "$corpus/single" "$corpus/connected"
 cp "$recordings"/[0-9]_*_*.wav "$corpus/single/"
 
-# Print one line per utterance: split, speaker, words, bytes of samples, file names. WAV headers have
-# 44 bytes.
+# Print one line per utterance: split, speaker, words, bytes of samples, file names. WAV headers
+# have 44 bytes.
 plan() {
     (cd "$corpus/single" && wc -c -- *.wav) | awk '
         function draw(n) { # 0 ... n - 1; a generator of 31 bits, its upper ones

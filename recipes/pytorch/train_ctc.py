@@ -1,6 +1,8 @@
-"""train_ctc.py DATASET [EPOCHS]: train a small recognizer with PyTorch on the split "train" of a packed dataset.
+"""train_ctc.py DATASET [EPOCHS]: train a small recognizer with PyTorch on the split "train" of a
+packed dataset.
 
-Prints the mean CTC loss of each epoch. The network learns to spell: its symbols are a to z, ' and the blank between words.
+Prints the mean CTC loss of each epoch. The network learns to spell: its symbols are a to z, ' and
+the blank between words.
 """
 
 import sys

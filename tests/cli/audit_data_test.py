@@ -1,8 +1,9 @@
-"""audit_data_test.py COMMAND: audits of real speech, where it is at hand (SPEECHSHARD_TEST_DATA or ../shared/data).
+"""audit_data_test.py COMMAND: audits of real speech, where it is at hand (SPEECHSHARD_TEST_DATA or
+../shared/data).
 
-A German voice's uncut Opus originals against their cleaned FLAC twins: every one is found, and with its own original.
-LibriSpeech's readers of train against those of test: nothing is shared. Spoken digits of other speakers: the same
-words a thousand times, and no shared audio.
+A German voice's uncut Opus originals against their cleaned FLAC twins: every one is found, and with
+its own original. LibriSpeech's readers of train against those of test: nothing is shared. Spoken
+digits of other speakers: the same words a thousand times, and no shared audio.
 """
 import json
 import pathlib

@@ -1,7 +1,8 @@
-"""audit_test.py COMMAND MAKE_SPEECH: audit a corpus with planted leaks of each kind; the report must be exact.
+"""audit_test.py COMMAND MAKE_SPEECH: audit a corpus with planted leaks of each kind; the report
+must be exact.
 
-Corpus `speech` (layout mls) has splits train, dev, and test. Corpus `web` (layout folder) is only train. dev is
-clean.
+Corpus `speech` (layout mls) has splits train, dev, and test. Corpus `web` (layout folder) is only
+train. dev is clean.
 """
 import json
 import pathlib
@@ -290,8 +291,8 @@ def test_usage(work):
 
 
 def test_damage(work):
-    """The error for damage names the command that repairs it. A typo in a split's name fails before anything is
-    written."""
+    """The error for damage names the command that repairs it. A typo in a split's name fails before
+    anything is written."""
     pack_table(work, "broken", [("train", "one", "a first one", ["90:0:150"]), ("test", "two", "a second one", ["91:0:150"])])
     equal(run("fingerprint", "broken.spsh", cwd=work).returncode, 0, "before")
     sides = {"train": ("broken.spsh:train",), "test": ("broken.spsh:test",)}
@@ -319,7 +320,8 @@ def test_damage(work):
 
 
 def test_stopped_runs_go_on(work):
-    """Kill the audit at any point and repeat it: the report is the same, and no other files remain."""
+    """Kill the audit at any point and repeat it: the report is the same, and no other files
+    remain."""
     want = files_of(work / "audit")
     words = [COMMAND, "audit", "--train", "speech.spsh:train", "--train", "web.spsh", "--test", "speech.spsh:test",
              "-o", "killed", "--quiet"]

@@ -1,5 +1,5 @@
-"""augment_test.py COMMAND: `cat --augment` applies what `plan --show-augment` prints, exactly where the test can
-tell."""
+"""augment_test.py COMMAND: `cat --augment` applies what `plan --show-augment` prints, exactly where
+the test can tell."""
 import json
 import math
 import pathlib
@@ -77,7 +77,8 @@ class Corpus:
 
 
 def fit(samples, model):
-    """The factor that makes the model most similar to the samples, and the residual in dB relative to the samples."""
+    """The factor that makes the model most similar to the samples, and the residual in dB relative
+    to the samples."""
     factor = sum(a * b for a, b in zip(samples, model)) / sum(b * b for b in model)
     left = sum((a - factor * b) ** 2 for a, b in zip(samples, model))
     return factor, 10 * math.log10(max(left, 1e-9) / sum(a * a for a in samples))

@@ -1,6 +1,8 @@
-"""bad_records_test.py COMMAND MAKE_SPEECH: each cell of the table in BAD_RECORDS.md that the command can show.
+"""bad_records_test.py COMMAND MAKE_SPEECH: each cell of the table in BAD_RECORDS.md that the
+command can show.
 
-tests/python/test_faults.py tests the Loader's column. unit_flac_frames tests FLAC whose samples wrap.
+tests/python/test_faults.py tests the Loader's column. unit_flac_frames tests FLAC whose samples
+wrap.
 """
 import json
 import pathlib
@@ -33,7 +35,8 @@ def pack(work, name):
 
 
 def make(work):
-    """A dataset of good clips and, for each kind of defect, a dataset with one more clip that has it."""
+    """A dataset of good clips and, for each kind of defect, a dataset with one more clip that has
+    it."""
     plain = work / "plain"
     plain.mkdir()
     for n in range(CLIPS):

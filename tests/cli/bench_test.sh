@@ -1,5 +1,6 @@
 #!/bin/sh
-# bench_test.sh: `bench` measures each part and reports what limits the loader. The test does not judge the figures.
+# bench_test.sh: `bench` measures each part and reports what limits the loader. The test does not
+# judge the figures.
 . "$SPEECHSHARD_SOURCE_DIR/tests/cli/cli_kit.sh"
 command -v jq >/dev/null || exit 77
 d=$work/d.spsh

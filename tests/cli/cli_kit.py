@@ -6,8 +6,8 @@
     equal(done.returncode, 0, f"ls: {done.stderr}")
     finish()
 
-The first argument of a test is the program under test; a test that calls speech() has make_speech as its second. A
-failed check is reported and counted, and the test continues.
+The first argument of a test is the program under test; a test that calls speech() has make_speech
+as its second. A failed check is reported and counted, and the test continues.
 """
 import base64
 import hashlib
@@ -84,7 +84,8 @@ train:
 
 
 def training_corpus(work, texts, config):
-    """Pack a clip of 0.5 to 1.5 s for each transcript as speech.spsh, and write tiny.yaml and its vocabulary."""
+    """Pack a clip of 0.5 to 1.5 s for each transcript as speech.spsh, and write tiny.yaml and its
+    vocabulary."""
     rows = ["path\tid\ttext"]
     for number, text in enumerate(texts):
         speech(work / f"clips/{number}.wav", f"{number + 1}:0:{1 + number % 3 / 2}")
@@ -97,7 +98,8 @@ def training_corpus(work, texts, config):
 
 
 def need_data(*names):
-    """Folders of real speech. Without one of them the test is skipped, or fails if skips are not allowed."""
+    """Folders of real speech. Without one of them the test is skipped, or fails if skips are not
+    allowed."""
     missing = [name for name in names if not (DATA / name).is_dir()]
     if missing:
         print("skipped:", DATA, "lacks", *missing)
@@ -136,8 +138,8 @@ def check_tables(root, what):
 
 
 def read_page(path, elements, what, has_head=True):
-    """Well-formed, made of these elements only; nothing is run or fetched, except the script of the head, which
-    pages of the command have."""
+    """Well-formed, made of these elements only; nothing is run or fetched, except the script of the
+    head, which pages of the command have."""
     content = path.read_text(encoding="utf-8")
     root = ElementTree.fromstring(content.encode())
     tags = {tag_of(element) for element in root.iter()}

@@ -1,4 +1,5 @@
-# cli_kit.sh: helpers that the tests of the command share. Sourced; needs SPEECHSHARD_COMMAND and SPEECHSHARD_BUILD_DIR.
+# cli_kit.sh: helpers that the tests of the command share. Sourced; needs SPEECHSHARD_COMMAND and
+# SPEECHSHARD_BUILD_DIR.
 #
 #     run ls "$work/d.spsh"         output in $work/out and $work/err, exit status in $status
 #     want_status 0                 and so on; a failed check is reported and counted

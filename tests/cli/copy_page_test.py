@@ -1,7 +1,8 @@
-"""copy_page_test.py TOOLS_MEMORY_TESTS: the pages of plans and audits, and a picture, read by an XML parser.
+"""copy_page_test.py TOOLS_MEMORY_TESTS: the pages of plans and audits, and a picture, read by an
+XML parser.
 
-They must be well-formed, hold no markup that came out of the corpus, name no other resource, and hold ids and texts as
-they are written.
+They must be well-formed, hold no markup that came out of the corpus, name no other resource, and
+hold ids and texts as they are written.
 """
 import pathlib
 import subprocess

@@ -1,8 +1,9 @@
-"""dedupe_data_test.py COMMAND: copies of real speech: three codecs, uncut originals of cleaned recordings, equal
-files.
+"""dedupe_data_test.py COMMAND: copies of real speech: three codecs, uncut originals of cleaned
+recordings, equal files.
 
-The names contain the truth: recordings are copies if and only if their names are equal. Exceptions are files of
-`precise-community` that are equal, or equal except for their codec (seven pairs; people said those words once).
+The names contain the truth: recordings are copies if and only if their names are equal. Exceptions
+are files of `precise-community` that are equal, or equal except for their codec (seven pairs;
+people said those words once).
 """
 import json
 import os

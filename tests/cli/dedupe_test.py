@@ -1,7 +1,8 @@
-"""dedupe_test.py COMMAND MAKE_SPEECH: copies of each kind are planted, found, planned, skipped, and restored.
+"""dedupe_test.py COMMAND MAKE_SPEECH: copies of each kind are planted, found, planned, skipped, and
+restored.
 
-Corpus `one` is a table with splits and transcripts, `two` a folder. The result must not depend on threads, memory,
-the order of the arguments, the size of shards, parts, or a kill.
+Corpus `one` is a table with splits and transcripts, `two` a folder. The result must not depend on
+threads, memory, the order of the arguments, the size of shards, parts, or a kill.
 """
 import json
 import os
@@ -324,7 +325,8 @@ def spoil(path):
 
 
 def test_damage():
-    """The error for damage names the command that repairs it. The fingerprints have more than one page of 64 KiB."""
+    """The error for damage names the command that repairs it. The fingerprints have more than one
+    page of 64 KiB."""
     broken = work / "broken.spsh"
     for number in (90, 91):
         speech(work / "broken" / f"{number}.flac", f"{number}:0:150")

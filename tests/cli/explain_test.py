@@ -139,7 +139,8 @@ def check_wrong(work, dataset):
 
 
 def check_two(work, dataset):
-    """Segments are made by explain itself; the order of the two datasets is the order in the answer."""
+    """Segments are made by explain itself; the order of the two datasets is the order in the
+    answer."""
     second = pack(work, "second", {"clip.flac": CLIPS["part.flac"]})
     check(not (second / "fingerprints").exists(), "segments before they were asked for")
     for first in (True, False):

@@ -1,7 +1,7 @@
 """featgen_test.py COMMAND: datasets of features and statistics, made in several ways.
 
-Threads, parts in any order, and killed runs must produce the files of one plain run. The test reads payloads and
-statistics by the documents only, and computes the sums again in Python.
+Threads, parts in any order, and killed runs must produce the files of one plain run. The test reads
+payloads and statistics by the documents only, and computes the sums again in Python.
 """
 import hashlib
 import json

@@ -1,4 +1,5 @@
-"""ffmpeg_test.py COMMAND PLUGIN: pack --decoder ffmpeg, with a file of each kind that the ffmpeg command makes.
+"""ffmpeg_test.py COMMAND PLUGIN: pack --decoder ffmpeg, with a file of each kind that the ffmpeg
+command makes.
 
 Skipped without the plug-in or without the ffmpeg command.
 """
@@ -71,7 +72,8 @@ class Bits:
 
 
 def shorten(values, channels):
-    """Shorten 2 with blocks of first differences: its functions 1 (difference), 5 (size of a block), and 4 (end)."""
+    """Shorten 2 with blocks of first differences: its functions 1 (difference), 5 (size of a
+    block), and 4 (end)."""
     out, size = Bits(), 256
     for number in (5, channels, size, 0, 0, 0):  # 16 bits, little-endian; nothing predicted, averaged, or skipped
         out.number(number)
@@ -173,7 +175,8 @@ def test_each_kind(work, plugin):
 
 
 def test_readers_need_no_plugin(work, plugin):
-    """Another process, without the plug-in, reads the dataset; pack again does nothing, and without it is another dataset."""
+    """Another process, without the plug-in, reads the dataset; pack again does nothing, and without
+    it is another dataset."""
     for name in ("aac.m4a", "float.aiff"):
         row = name.rpartition(".")[0]
         ids = [json.loads(line)["id"] for line in run("ls", "--json", work / "keep.spsh").stdout.splitlines()]
@@ -221,7 +224,8 @@ def test_cuts(work, plugin):
 
 
 def test_flips(work, plugin):
-    """Flipped bits never crash the packer, and never yield a longer or shorter recording than the headers state."""
+    """Flipped bits never crash the packer, and never yield a longer or shorter recording than the
+    headers state."""
     (work / "flip").mkdir()
     chance = random.Random(12)
     whole = {path.name: path.read_bytes() for path in (work / "made").iterdir()}
@@ -242,7 +246,8 @@ def test_flips(work, plugin):
 
 
 def test_wrong_names(work, plugin):
-    """The bytes decide, not the name; two audio streams are a question that pack does not answer."""
+    """The bytes decide, not the name; two audio streams are a question that pack does not
+    answer."""
     (work / "names").mkdir()
     shutil.copy(work / "made/aac.m4a", work / "names/a.wav")
     shutil.copy(work / "source.wav", work / "names/b.m4a")

@@ -1,6 +1,8 @@
-"""fingerprint_test.py COMMAND MAKE_CLIP: segments have the same bytes for every way to make them, for all kinds of audio.
+"""fingerprint_test.py COMMAND MAKE_CLIP: segments have the same bytes for every way to make them,
+for all kinds of audio.
 
-Threads, parts in any order, killed runs, and damaged segments must produce the files of one plain run.
+Threads, parts in any order, killed runs, and damaged segments must produce the files of one plain
+run.
 """
 import hashlib
 import json

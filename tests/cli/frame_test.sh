@@ -1,5 +1,6 @@
 #!/bin/sh
-# frame_test.sh: the command without a dataset: help, version, wrong command lines of every subcommand.
+# frame_test.sh: the command without a dataset: help, version, wrong command lines of every
+# subcommand.
 . "$SPEECHSHARD_SOURCE_DIR/tests/cli/cli_kit.sh"
 
 run --version

@@ -1,6 +1,7 @@
 """limits_test.py COMMAND MAKE_SPEECH: signals, and the limits that a shell sets (ulimit).
 
-An interrupted command ends by the signal, so that a shell ends its loop. A limit is a message and exit status 1.
+An interrupted command ends by the signal, so that a shell ends its loop. A limit is a message and
+exit status 1.
 """
 import os
 import pathlib

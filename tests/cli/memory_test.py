@@ -1,8 +1,9 @@
 """memory_test.py COMMAND MAKE_SPEECH MAKE_PRINTS: --memory is a limit that the commands keep.
 
-dedupe sorts chunks and joins keys that exceed --memory; audit makes its table in parts, because it might. The
-system limits the private memory of the program (RLIMIT_DATA: heap, stacks of threads, all except mapped files) to
---memory and BESIDE_BYTES. The output must equal that with a large --memory, which must fail under the same limit.
+dedupe sorts chunks and joins keys that exceed --memory; audit makes its table in parts, because it
+might. The system limits the private memory of the program (RLIMIT_DATA: heap, stacks of threads,
+all except mapped files) to --memory and BESIDE_BYTES. The output must equal that with a large
+--memory, which must fail under the same limit.
 """
 import filecmp
 import json
@@ -40,7 +41,8 @@ def run(words, limit_bytes=None, statuses=(0,)):
 
 
 def make_corpora():
-    """many: cut from one recording, with keys of 200 hours; few: copies; talks: a test side of 50 minutes."""
+    """many: cut from one recording, with keys of 200 hours; few: copies; talks: a test side of 50
+    minutes."""
     speech(work / "many" / "voice.wav", "90:0:410")
     with open(work / "many" / "corpus.tsv", "w", encoding="utf-8") as table:
         table.write("path\tstart\tduration\ttext\n")

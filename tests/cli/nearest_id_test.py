@@ -1,4 +1,5 @@
-"""nearest_id_test.py COMMAND: an id without its first folders is found in a dataset with too many ids to read one by one.
+"""nearest_id_test.py COMMAND: an id without its first folders is found in a dataset with too many
+ids to read one by one.
 
 The ids are segments of one recording, and the ids of the requested folder come last.
 """

@@ -1,6 +1,6 @@
 #!/bin/sh
-# plan_test.sh: output of `plan` for the dataset of make_dataset.c and for a packed corpus: consistent numbers,
-# settings compared, wrong options.
+# plan_test.sh: output of `plan` for the dataset of make_dataset.c and for a packed corpus:
+# consistent numbers, settings compared, wrong options.
 . "$SPEECHSHARD_SOURCE_DIR/tests/cli/cli_kit.sh"
 command -v jq >/dev/null || exit 77
 d=$work/d.spsh

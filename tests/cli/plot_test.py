@@ -1,4 +1,5 @@
-"""plot_test.py COMMAND: pictures of utterances, read by Python: the XML, and the pixels of the features."""
+"""plot_test.py COMMAND: pictures of utterances, read by Python: the XML, and the pixels of the
+features."""
 import base64
 import math
 import pathlib
@@ -101,7 +102,8 @@ def read_svg(path):
 
 
 def image_of(root):
-    """The features of an SVG: its place, and columns and rows of numbers of colours, the top row first."""
+    """The features of an SVG: its place, and columns and rows of numbers of colours, the top row
+    first."""
     image = root.findall(SVG + "image")[0]
     href = image.get("href")
     check(href.startswith("data:image/png;base64,"), "an image that is not in the file")

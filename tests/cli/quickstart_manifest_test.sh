@@ -1,7 +1,7 @@
 #!/bin/sh
-# quickstart_manifest_test.sh: the table of prompts, on a tree with every oddity of the real packages:
-# byte order mark, comment, name that differs in case, name given twice, colon in a text, recording
-# without a line, line without a recording, link to a voice.
+# quickstart_manifest_test.sh: the table of prompts, on a tree with every oddity of the real
+# packages: byte order mark, comment, name that differs in case, name given twice, colon in a text,
+# recording without a line, line without a recording, link to a voice.
 set -eu
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

@@ -1,7 +1,8 @@
 #!/bin/sh
-# recipe_digits_test.sh: the recipe of spoken digits, reduced: two of its six speakers, half of their recordings,
-# a few epochs on one thread; then one more epoch, error rates, and transcripts. The bounds are far from the
-# results (see the ends of the lines), and from chance, which gets nine of ten digits wrong.
+# recipe_digits_test.sh: the recipe of spoken digits, reduced: two of its six speakers, half of
+# their recordings, a few epochs on one thread; then one more epoch, error rates, and transcripts.
+# The bounds are far from the results (see the ends of the lines), and from chance, which gets nine
+# of ten digits wrong.
 # usage: recipe_digits_test.sh [begin]      begin: stop after the first training
 . "$SPEECHSHARD_SOURCE_DIR/tests/cli/cli_kit.sh"
 command -v jq >/dev/null || exit 77

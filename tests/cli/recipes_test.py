@@ -1,9 +1,10 @@
 """recipes_test.py COMMAND MAKE_SPEECH RECIPE: run a recipe's page, line by line.
 
-The commands of recipes/RECIPE/README.md run in their order, except downloads and unpacking: a small corpus with
-the names of the real one and a few made voices replaces their results. `train` gets a model of a few units and a
-few steps; all other commands are unchanged. Each training set contains a copy of one of its utterances and of one
-test recording, which dedupe must remove. A second run without dedupe must stop at the audit.
+The commands of recipes/RECIPE/README.md run in their order, except downloads and unpacking: a small
+corpus with the names of the real one and a few made voices replaces their results. `train` gets a
+model of a few units and a few steps; all other commands are unchanged. Each training set contains a
+copy of one of its utterances and of one test recording, which dedupe must remove. A second run
+without dedupe must stop at the audit.
 """
 import json
 import os
@@ -33,8 +34,8 @@ def text(number):
 
 
 def clip(path, kind, number):
-    """All voices differ except the copies: the first test utterance is also the first of training, and the second and
-    third of training are equal."""
+    """All voices differ except the copies: the first test utterance is also the first of training,
+    and the second and third of training are equal."""
     seed = {("test", 0): 1, ("train", 0): 1, ("train", 1): 2, ("train", 2): 2}.get((kind, number)) or next(seeds)
     speech(path, f"{seed}:0:{2.4 if seed < FIRST_SEED else 1.5 + 0.2 * (number % 4)}")
 

@@ -1,7 +1,8 @@
-"""report_test.py COMMAND MAKE_CLIP: the reports of pack: hostile names, many domains, copies, levels.
+"""report_test.py COMMAND MAKE_CLIP: the reports of pack: hostile names, many domains, copies,
+levels.
 
-The page must be well-formed, must contain no markup from the corpus, and must not depend on the number of threads.
-The numbers in pack.json must match the corpus.
+The page must be well-formed, must contain no markup from the corpus, and must not depend on the
+number of threads. The numbers in pack.json must match the corpus.
 """
 import json
 import pathlib
@@ -149,7 +150,8 @@ def check_too_long(work):
 
 
 def check_copies(work):
-    """Copies within a domain, between domains, and from test to train; rates and channels that differ."""
+    """Copies within a domain, between domains, and from test to train; rates and channels that
+    differ."""
     first, second = work / "first", work / "second"
     write_wav(first / "train" / "a.wav", square(1, 900))
     write_wav(first / "train" / "b.wav", square(1, 900))
@@ -220,7 +222,8 @@ def check_published(work):
 
 
 def check_common_voice(work):
-    """Clips of all tables count, also of tables that were not requested. Missing clips and deltas do not count."""
+    """Clips of all tables count, also of tables that were not requested. Missing clips and deltas
+    do not count."""
     corpus = work / "common_voice"
     header = "client_id\tpath\tsentence\n"
     trees = {"cv-corpus-25.0-2026-03-09/fr": {"train": (0, 1), "validated": (0, 1, 2), "other": (3, 4, 9)},

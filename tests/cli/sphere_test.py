@@ -1,4 +1,5 @@
-"""sphere_test.py COMMAND: SPHERE files pack without any plug-in, to the samples of the WAV file that they equal."""
+"""sphere_test.py COMMAND: SPHERE files pack without any plug-in, to the samples of the WAV file
+that they equal."""
 import json
 import pathlib
 import random

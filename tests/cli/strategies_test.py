@@ -1,5 +1,6 @@
-"""strategies_test.py COMMAND MAKE_SPEECH CLOCK [TEST...]: bench/strategies/compare.py on a corpus of made voices,
-with small numbers. CLOCK is `real`, for processes of mpirun, or `virtual`. TEST...: run only these tests."""
+"""strategies_test.py COMMAND MAKE_SPEECH CLOCK [TEST...]: bench/strategies/compare.py on a corpus
+of made voices, with small numbers. CLOCK is `real`, for processes of mpirun, or `virtual`. TEST...:
+run only these tests."""
 import argparse
 import json
 import math
@@ -68,7 +69,8 @@ def check_all(found, rows, slow):
 
 
 def test_it_goes_through(work, recordings):
-    """The table, with stragglers, and the planner's part; the page is one; started again, it has all."""
+    """The table, with stragglers, and the planner's part; the page is one; started again, it has
+    all."""
     words = ["--strategies", "allreduce,adpsgd-random", "--parts", "curves,ends,simulated"]
     done, found = compare(work, recordings, *words, *CLOCK)
     equal(done.returncode, 0, f"compare.py: {done.stderr}")
@@ -91,7 +93,8 @@ def test_it_goes_through(work, recordings):
 
 
 def test_the_other_parts(work, recordings):
-    """Larger batches under the virtual clock, throughput of processes without it; `pipeline`, which has no such clock."""
+    """Larger batches under the virtual clock, throughput of processes without it; `pipeline`, which
+    has no such clock."""
     part = "real" if CLOCK else "batches"
     done, found = compare(work, recordings, "--strategies", "allreduce,pipeline", "--parts", f"curves,{part}", "--batches", "1,2",
                           *(["--seeds", "2"] if CLOCK else []), *CLOCK)
@@ -142,7 +145,8 @@ def test_seeds_are_compared_with_their_own(_work, _recordings):
 
 
 def test_batches_that_degrade(_work, _recordings):
-    """The size from which all larger ones are worse or failed; sizes that were not run do not count."""
+    """The size from which all larger ones are worse or failed; sizes that were not run do not
+    count."""
     def row(strategy, times, wers, failed=None):
         return {"strategy": strategy, "learners": 1, "batch_s": times, "rate": 1.0, "steps": 1, "losses": wers, "wers": wers, "failed": failed}
     rows = [row("one device", 1, [0.1]), row("one device", 2, [0.104]), row("one device", 4, [], "a loss is not a number"),

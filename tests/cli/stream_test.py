@@ -1,4 +1,5 @@
-"""stream_test.py COMMAND MAKE_CLIP: test the promises of STREAM.md to a producer, sample by sample."""
+"""stream_test.py COMMAND MAKE_CLIP: test the promises of STREAM.md to a producer, sample by
+sample."""
 
 import io
 import json

@@ -1,4 +1,5 @@
-"""train_estimate_test.py COMMAND: `train --estimate` predicts the run, and fails if the run could not start."""
+"""train_estimate_test.py COMMAND: `train --estimate` predicts the run, and fails if the run could
+not start."""
 import json
 import math
 import os

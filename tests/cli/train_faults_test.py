@@ -1,4 +1,5 @@
-"""train_faults_test.py COMMAND MAKE_SPEECH: effects of `train --slow, --link, --freeze, --kill` on runs of two processes.
+"""train_faults_test.py COMMAND MAKE_SPEECH: effects of `train --slow, --link, --freeze, --kill` on
+runs of two processes.
 
 The test does not depend on the speed of the machine: it checks only lower bounds of times.
 """
@@ -95,9 +96,9 @@ SHRINK = ["train.on_lost=shrink", "data.max_padded_seconds=2", "train.epochs=4"]
 
 
 def train_without_one(work, name, victim, *more, **options):
-    """A process that a busy machine delays at the start of a round may miss a message of the failed process, and
-    fail, too (docs/how-to/training.md). Or the other processes have finished before the failing one reaches the step.
-    Then try again."""
+    """A process that a busy machine delays at the start of a round may miss a message of the failed
+    process, and fail, too (docs/how-to/training.md). Or the other processes have finished before
+    the failing one reaches the step. Then try again."""
     for _ in range(10):
         codes, said = train(work, name, "--kill", f"{victim}:6", *SHRINK, *more, world=3, **options)
         late = [text for code, text in zip(codes, said) if code == 70 and re.search("disconnected|is missing", text)]

@@ -1,5 +1,6 @@
-"""train_replay_test.py COMMAND MAKE_SPEECH TRAIN_RANK: several learners in one process produce the bits of separate
-processes: with `train --simulate CLUSTER -o RUN`, and from a record (`train --record`) with `train --replay`."""
+"""train_replay_test.py COMMAND MAKE_SPEECH TRAIN_RANK: several learners in one process produce the
+bits of separate processes: with `train --simulate CLUSTER -o RUN`, and from a record (`train
+--record`) with `train --replay`."""
 import json
 import os
 import pathlib
@@ -82,8 +83,8 @@ def test_what_a_clock_decides_is_not_the_runs(work):
 
 
 def test_nodes_are_the_records(work):
-    """The launcher of the processes has set the number of processes per node: a replay needs it, another start does
-    not."""
+    """The launcher of the processes has set the number of processes per node: a replay needs it,
+    another start does not."""
     record(work, 2, "nodes", "train.strategy=hierarchical", "train.epochs=1")
     equal(settings(work, "nodes")["node_size"], "0", "of the run")
     equal(settings(work, "nodes/record")["node_size"], "2", "of the record")
@@ -116,7 +117,8 @@ def test_recorded_runs_again(work):
 
 
 def test_what_does_not_begin_leaves_no_record(work):
-    """The same command succeeds after the obstacle was removed: one at rank 0, and one at all ranks."""
+    """The same command succeeds after the obstacle was removed: one at rank 0, and one at all
+    ranks."""
     words = ["--record", "train.strategy=ps-async", "train.epochs=1"]
     (work / "blocked" / "metrics.jsonl").mkdir(parents=True)
     codes, said = processes(work, 3, "blocked", *words)

@@ -1,4 +1,5 @@
-"""train_simulate_test.py COMMAND: `train --simulate` predicts the behavior of strategies on a cluster."""
+"""train_simulate_test.py COMMAND: `train --simulate` predicts the behavior of strategies on a
+cluster."""
 import json
 import pathlib
 import tempfile

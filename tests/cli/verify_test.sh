@@ -1,5 +1,6 @@
 #!/bin/sh
-# verify_test.sh: exit status, lines, and JSON of verify; the effect of repair on each kind of damage.
+# verify_test.sh: exit status, lines, and JSON of verify; the effect of repair on each kind of
+# damage.
 . "$SPEECHSHARD_SOURCE_DIR/tests/cli/cli_kit.sh"
 good=$work/good.spsh
 d=$work/d.spsh

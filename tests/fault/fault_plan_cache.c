@@ -164,7 +164,8 @@ static void test_damage_is_as_no_cache(void)
     plan_kit_close(&kit);
 }
 
-/* Damage each group of the lengths file. The plan must read the index instead, and remove the file. */
+/* Damage each group of the lengths file. The plan must read the index instead, and remove the file.
+ */
 static void test_damaged_lengths(void)
 {
     char cache[700];

@@ -137,8 +137,9 @@ static void test_payloads_are_what_their_heads_say(void)
     free(copy);
 }
 
-/* A head is under its own checksum, so a writer can seal wrong page checksums with it, and bytes
- * in the padding. Readers reject such records, with or without decoding. */
+/* The head has a checksum of its own. So a faulty writer can give a valid head to wrong page
+ * checksums or to a padding that is not zero. Readers reject such records, with or without
+ * decoding. */
 static void test_pages_are_what_readers_accept(void)
 {
     const size_t at = find_record(good);

@@ -4,9 +4,10 @@
 
 Without rounds nothing is killed: files that killed commands leave are made, and have to go.
 
-After a kill, each dataset opens, is free of damage, and is in the state before the command or in the state after it. Each
-other file is absent, as it was, or complete. The repeated command succeeds, and leaves the files of a run that nothing
-interrupted: the same names with the same bytes, and no temporary files.
+After a kill, each dataset opens, is free of damage, and is in the state before the command or in
+the state after it. Each other file is absent, as it was, or complete. The repeated command
+succeeds, and leaves the files of a run that nothing interrupted: the same names with the same
+bytes, and no temporary files.
 """
 import dataclasses
 import json
@@ -138,7 +139,8 @@ def make_inputs(source):
 
 
 def make_edited_inputs(source, place):
-    """Make the plan in the folder where it will be applied, because it contains the paths of its datasets."""
+    """Make the plan in the folder where it will be applied, because it contains the paths of its
+    datasets."""
     for name in ("one.spsh", "two.spsh"):
         shutil.copytree(source / name, place / name)
     good("dedupe", "one.spsh", "two.spsh", "-o", source / "plan.jsonl", cwd=place)
@@ -225,7 +227,8 @@ class Trial:
         return found
 
     def sealed(self):
-        """Return the shards of inputs, except those that are repaired in place: each stays the same file."""
+        """Return the shards of inputs, except those that are repaired in place: each stays the same
+        file."""
         names = [] if "--in-place" in self.words else [name for name in self.datasets if self.before[name]]
         return {str(path): (path.stat().st_ino, path.stat().st_mtime_ns) for name in names
                 for path in (self.place / name).glob("shards/*.spsh")}
@@ -258,7 +261,8 @@ class Trial:
             check(content in (self.files_before.get(name), self.files_after.get(name)), f"{what}: {name} is half written")
 
     def check_leftovers(self):
-        """Check that the command removes what a killed one left, before and after its last rename."""
+        """Check that the command removes what a killed one left, before and after its last
+        rename."""
         ended = subprocess.Popen([COMMAND, "--version"], stdout=subprocess.DEVNULL)
         ended.wait()
         self.begin()

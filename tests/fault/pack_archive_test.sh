@@ -1,6 +1,7 @@
 #!/bin/bash
-# A pack from a compressed archive is killed at many system calls, and rerun: the dataset must equal the pack of the folder, and
-# files that were unpacked for a plan must not be unpacked again. Also: archives from standard input, and full disks.
+# A pack from a compressed archive is killed at many system calls, and rerun: the dataset must equal
+# the pack of the folder, and files that were unpacked for a plan must not be unpacked again. Also:
+# archives from standard input, and full disks.
 # usage: pack_archive_test.sh [STEP]
 # shellcheck disable=SC1091,SC2154 # the kit sets work, command, make_corpus and failures
 source "$(dirname "$0")/../support/pack_kit.sh"

@@ -1,5 +1,6 @@
 #!/bin/bash
-# Files that users' folders contain: each bad file is named with its reason, and all others are packed.
+# Files that users' folders contain: each bad file is named with its reason, and all others are
+# packed.
 # shellcheck disable=SC1091,SC2154 # the kit sets work, command, make_corpus and failures
 source "$(dirname "$0")/../support/pack_kit.sh"
 

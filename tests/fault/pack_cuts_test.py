@@ -1,7 +1,7 @@
 """pack_cuts_test.py COMMAND MAKE_CLIP: the fixtures of all layouts in archives, which are cut.
 
-Each archive is cut at each block, at each record of a zip, and at 200 random bytes. The cut archive is
-packed by name and from standard input. `pack` must fail and publish nothing.
+Each archive is cut at each block, at each record of a zip, and at 200 random bytes. The cut archive
+is packed by name and from standard input. `pack` must fail and publish nothing.
 
 SPEECHSHARD_TEST_SEED gives the seed of an earlier run again.
 """

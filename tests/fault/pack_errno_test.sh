@@ -1,7 +1,7 @@
 #!/bin/bash
-# Every file-changing system call of a small pack fails once, with each error that a disk can return: the pack must report it and
-# exit 1 (or recover), publish nothing damaged, and leave only temporary files that a rerun removes. The rerun must produce the
-# bytes of an undisturbed run.
+# Every file-changing system call of a small pack fails once, with each error that a disk can
+# return: the pack must report it and exit 1 (or recover), publish nothing damaged, and leave only
+# temporary files that a rerun removes. The rerun must produce the bytes of an undisturbed run.
 # usage: pack_errno_test.sh [STEP]      STEP 1 (default) is every call, as at night
 # shellcheck disable=SC1091,SC2154 # the kit sets work, command, make_corpus and failures
 source "$(dirname "$0")/../support/pack_kit.sh"

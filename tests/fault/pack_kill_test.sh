@@ -1,7 +1,8 @@
 #!/bin/bash
-# Kill a small pack before every single system call, on every thread, and rerun: the dataset must be the one of an
-# uninterrupted run, and shards that were sealed must still be the same files.
-# usage: pack_kill_test.sh [STEP [LATER]]      every STEPth call until there is a plan, then every LATERth; 1 (default) is every call
+# Kill a small pack before every single system call, on every thread, and rerun: the dataset must be
+# the one of an uninterrupted run, and shards that were sealed must still be the same files.
+# usage: pack_kill_test.sh [STEP [LATER]]      every STEPth call until there is a plan, then every
+#                                              LATERth; 1 (default) is every call
 # shellcheck disable=SC1091,SC2154 # the kit sets work, command, make_corpus and failures
 source "$(dirname "$0")/../support/pack_kit.sh"
 step=${1:-1}
@@ -36,7 +37,8 @@ while :; do
         fail "rerun after a kill at call $n: $(cat "$work/message")"
         break
     }
-    # Killed between publishing a shard and its journal, that one shard is made again: at most one may change.
+    # Killed between publishing a shard and its journal, that one shard is made again: at most one
+    # may change.
     lost=$(comm -23 <(echo "$before") <(sealed "$work/got") | grep -c .)
     [ "$lost" -le 1 ] || fail "kill at call $n: $lost sealed shards were written again"
     check_same "$work/want" "$work/got" "kill at call $n"

@@ -1,5 +1,6 @@
 #!/bin/bash
-# Kill a pack at random moments, again and again until it is through: same bytes as an uninterrupted run.
+# Kill a pack at random moments, again and again until it is through: same bytes as an uninterrupted
+# run.
 # usage: pack_random_kill_test.sh [KILLS]
 # shellcheck disable=SC1091,SC2154 # the kit sets work, command, make_corpus and failures
 source "$(dirname "$0")/../support/pack_kit.sh"

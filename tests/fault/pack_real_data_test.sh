@@ -1,7 +1,8 @@
 #!/bin/bash
-# Real speech: packed under each codec, verified, exported again; the files are bit-identical under keep, the PCM under every
-# codec.
-# usage: pack_real_data_test.sh [CORPUS...]      names of folders of the test data; none: all that are listed below
+# Real speech: packed under each codec, verified, exported again; the files are bit-identical under
+# keep, the PCM under every codec.
+# usage: pack_real_data_test.sh [CORPUS...]      names of folders of the test data; none: all that
+#                                                are listed below
 # shellcheck disable=SC1091,SC2154 # the kit sets work, command, make_corpus and failures
 source "$(dirname "$0")/../support/pack_kit.sh"
 data=${SPEECHSHARD_TEST_DATA:-$SPEECHSHARD_SOURCE_DIR/../shared/data}
@@ -34,7 +35,8 @@ for corpus in "$@"; do
     "$command" ls "$work/keep" --json | jq -r .source | LC_ALL=C sort -u >"$work/sources"
     (cd "$work/files" && find . -type f ! -name manifest.csv -print0 | xargs -0 sha256sum | cut -d' ' -f1 | LC_ALL=C sort) >"$work/exported"
     (cd "$data/$corpus" && tr '\n' '\0' <"$work/sources" | xargs -0 sha256sum | cut -d' ' -f1 | LC_ALL=C sort) >"$work/original"
-    # Copies are exported once for each utterance or once for each file: compare as sets and by count of distinct contents.
+    # Copies are exported once for each utterance or once for each file: compare as sets and by
+    # count of distinct contents.
     diff <(uniq "$work/exported") <(uniq "$work/original") >/dev/null || fail "$corpus: exported files differ from the originals"
 
     # WAV out, packed again: the same PCM.

@@ -1,6 +1,6 @@
 #!/bin/bash
-# The same input and options give the same bytes: for any number of jobs, from any directory, in any order of creation,
-# and in a copy of the corpus elsewhere.
+# The same input and options give the same bytes: for any number of jobs, from any directory, in any
+# order of creation, and in a copy of the corpus elsewhere.
 # shellcheck disable=SC1091,SC2154 # the kit sets work, command, make_corpus and failures
 source "$(dirname "$0")/../support/pack_kit.sh"
 

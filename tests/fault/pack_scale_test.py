@@ -1,5 +1,5 @@
-"""pack_scale_test.py COMMAND [DIVISOR]: corpora of many archives and of one large manifest, packed in
-bounded memory. pack_many_files_test.sh does the same with many files in a folder.
+"""pack_scale_test.py COMMAND [DIVISOR]: corpora of many archives and of one large manifest, packed
+in bounded memory. pack_many_files_test.sh does the same with many files in a folder.
 """
 import io
 import json

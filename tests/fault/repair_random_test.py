@@ -1,9 +1,11 @@
-"""repair_random_test.py: random damage to one file of a dataset with edits, then repair, then verify and open.
+"""repair_random_test.py: random damage to one file of a dataset with edits, then repair, then
+verify and open.
 
     repair_random_test.py COMMAND MAKE_DATASET ROUNDS
 
-Exit status 0 of repair means that nothing is lost: the same utterances, texts, skips, and overlays. After any exit
-status, a dataset that repair wrote is clean and opens, and each overlay that changed is named.
+Exit status 0 of repair means that nothing is lost: the same utterances, texts, skips, and overlays.
+After any exit status, a dataset that repair wrote is clean and opens, and each overlay that changed
+is named.
 """
 import os
 import pathlib

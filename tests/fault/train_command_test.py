@@ -1,4 +1,5 @@
-"""The command's reaction to signals and to a disk that is really full: exit status, messages, files.
+"""The command's reaction to signals and to a disk that is really full: exit status, messages,
+files.
 
 train_command_test.py SPEECHSHARD TRAIN_RANK
 """
@@ -63,7 +64,8 @@ def signalled(run, numbers):
 
 
 def test_a_second_signal_ends():
-    """A second signal of the same kind ends the run without saving. Another signal has no effect."""
+    """A second signal of the same kind ends the run without saving. Another signal has no
+    effect."""
     run = base / "second"
     process = signalled(run, [signal.SIGTERM, signal.SIGTERM])
     check("stopped after" not in process.output, f"said {process.output}")
@@ -89,8 +91,8 @@ def fill(disk):
 
 
 def test_a_full_disk():
-    """Inside a namespace: the full disk is reported, and the run continues. Stopped while the disk is full: exit 1,
-    existing files stay."""
+    """Inside a namespace: the full disk is reported, and the run continues. Stopped while the disk
+    is full: exit 1, existing files stay."""
     disk = base / "disk"
     run = disk / "run"
     process = start(run, FOR_EVER, "train.checkpoint_every_s=0.05")

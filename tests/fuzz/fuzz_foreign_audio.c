@@ -1,6 +1,7 @@
 /* fuzz_foreign_audio.c: audio that only pack reads. The first byte chooses the parser:
  *
- *     0 ... 127    SPHERE: the WAV file that it makes must decode, to no more bytes than the file has
+ *     0 ... 127    SPHERE: the WAV file that it makes must decode, to no more bytes than the file
+ *                  has
  *     128 ... 255  the length that a file states, for each demuxer of the FFmpeg plug-in in turn
  *
  * Input is copied to a block of its exact size, so that a read past its end is found.

@@ -4,12 +4,13 @@
     augment_reference.py            compare with the files in augment/ next to this one
     augment_reference.py --write    write them again
 
-augment/draws.txt: OPTIONS|SEED|EPOCH|KEY|SAMPLES|FRAMES|DIM|JSON, with 7 rooms named room-0 ... room-6 and 11
-noises named noise-0 ... noise-10 of 48,000 samples.
+augment/draws.txt: OPTIONS|SEED|EPOCH|KEY|SAMPLES|FRAMES|DIM|JSON, with 7 rooms named room-0 ...
+room-6 and 11 noises named noise-0 ... noise-10 of 48,000 samples.
 
-augment/samples.txt: SPEED|ROOM|SNR|GAIN|OUTPUTS, for the 700 samples, 300 samples of noise from number 250 on,
-and 90 samples of a room, all from signal() below. ROOM is 0 or 1; SNR and GAIN are - if they are unused. Outputs
-are rounded from double precision: single precision may differ by 1 if a value is near a half.
+augment/samples.txt: SPEED|ROOM|SNR|GAIN|OUTPUTS, for the 700 samples, 300 samples of noise from
+number 250 on, and 90 samples of a room, all from signal() below. ROOM is 0 or 1; SNR and GAIN are -
+if they are unused. Outputs are rounded from double precision: single precision may differ by 1 if a
+value is near a half.
 """
 
 import math

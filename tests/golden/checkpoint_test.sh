@@ -1,5 +1,6 @@
 #!/bin/sh
-# Two readers of checkpoints, one in C and one in Python, must print the same contents of a checkpoint.
+# Two readers of checkpoints, one in C and one in Python, must print the same contents of a
+# checkpoint.
 # Usage: checkpoint_test.sh TRAIN_TESTS   (a program of the test build)
 # shellcheck source=tests/golden/golden_kit.sh
 . "$(dirname "$0")/golden_kit.sh"

@@ -4,7 +4,8 @@
     features_reference.py            print how far each program is from the formulas
     features_reference.py --write    write features/ next to this file; needs all programs below
 
-Each case is a signal and the text of feature options. Each program that supports the case computes it:
+Each case is a signal and the text of feature options. Each program that supports the case computes
+it:
 
     formula     docs/reference/FEATURES.md in numpy, all float64: it shows which side is wrong
     torchaudio  torchaudio.compliance.kaldi
@@ -25,11 +26,11 @@ features/vectors.txt, one item per line; a line with # is a comment:
                                        |difference| <= TOLERANCE; UNIT rel: <= TOLERANCE * the largest
                                        |value| of these
 
-A tolerance is four times the distance of WHO from the formulas in that case. In mels it is at most 1e-3, if that
-is at least twice the distance. For the formulas and librosa, which compute in float64, it is four times the
-distance of the nearest other program, which computes in float32 like featgen; without one, ALONE has it. In all
-programs, values that float32 cannot distinguish from zero next to a loud one (a sweep without noise, a single
-bin) differ by as much.
+A tolerance is four times the distance of WHO from the formulas in that case. In mels it is at most
+1e-3, if that is at least twice the distance. For the formulas and librosa, which compute in
+float64, it is four times the distance of the nearest other program, which computes in float32 like
+featgen; without one, ALONE has it. In all programs, values that float32 cannot distinguish from
+zero next to a loud one (a sweep without noise, a single bin) differ by as much.
 """
 
 import importlib
@@ -678,7 +679,8 @@ def all_cases():
 
 
 def compute(who, samples, options):
-    """Rows in float64 and the first column to compare; None if program WHO does not support the case."""
+    """Rows in float64 and the first column to compare; None if program WHO does not support the
+    case."""
     found = WHO[who](samples, options)
     if found is None:
         return None
@@ -687,7 +689,8 @@ def compute(who, samples, options):
 
 
 def spans(frames, dim, who):
-    """First, count and step of the rows to keep: some spread over the signal, and the last two at the edge."""
+    """First, count and step of the rows to keep: some spread over the signal, and the last two at
+    the edge."""
     limit = max(4, (1600 if who == "formula" else 1000) // dim)
     spoken = min(frames, 70)  # the frames of 30 s that are not padding
     step = -(-spoken // limit)
@@ -759,7 +762,8 @@ def versions():
 
 
 def table():
-    """Distance of each program from the formulas: by case, then the maximum over the cases with the same first word."""
+    """Distance of each program from the formulas: by case, then the maximum over the cases with the
+    same first word."""
     worst = {}
     for name, _, text, samples in all_cases():
         options = parse(text)

@@ -1,7 +1,8 @@
 #!/bin/sh
 # The results for generated signals must equal NAME.txt, and the results of a second implementation
 # (spsh_NAME.py, from docs/reference/FINGERPRINT.md) for the same samples.
-# Usage: signals_test.sh NAME DUMP_NAME MODULES   (a program of the test build; modules that spsh_NAME.py imports)
+# Usage: signals_test.sh NAME DUMP_NAME MODULES   (a program of the test build; modules that
+#                                                 spsh_NAME.py imports)
 # shellcheck source=tests/golden/golden_kit.sh
 . "$(dirname "$0")/golden_kit.sh"
 

@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
-"""Canonical digests and chunks a second time, from FINGERPRINT.md 5 and 6: spsh_chunks.py < signals > found
+"""Canonical digests and chunks a second time, from FINGERPRINT.md 5 and 6: spsh_chunks.py < signals
+> found
 
-Input: what `dump_chunks --samples` prints; only its samples are read. Output: the same without them.
+Input: what `dump_chunks --samples` prints; only its samples are read. Output: the same without
+them.
 """
 
 import struct

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """The fingerprint a second time, from FINGERPRINT.md: spsh_fingerprint.py < signals > prints
 
-Input: what `dump_fingerprint --samples` prints; only its samples are read. Output: the same without them.
+Input: what `dump_fingerprint --samples` prints; only its samples are read. Output: the same without
+them.
 """
 
 import sys

@@ -303,7 +303,8 @@ class Plan:
                 (self.padded_max is None or longest * (len(batch) + 1) <= self.padded_max))
 
     def mixed(self, items):
-        """Runs of utterances adjacent in length, each in the order of ties, if there are few windows."""
+        """Runs of utterances adjacent in length, each in the order of ties, if there are few
+        windows."""
         if self.windows >= MIX_BATCHES:
             return items
         batches = [[]]

@@ -4,8 +4,8 @@
     spsh_reader.py DATASET       one JSON object per utterance
     spsh_reader.py SHARD.spsh    checks one shard
 
-It checks checksums, padding, and counts, and derives the indexes again from their sources. It exits with 1
-on any disagreement.
+It checks checksums, padding, and counts, and derives the indexes again from their sources. It exits
+with 1 on any disagreement.
 """
 import json
 import os

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""A second implementation of fingerprint segments, from FORMAT.md 8 and FINGERPRINT.md: spsh_segment.py
-DATASET
+"""A second implementation of fingerprint segments, from FORMAT.md 8 and FINGERPRINT.md:
+spsh_segment.py DATASET
 
-It computes every column of every segment again from the dataset's records, which must be 16-bit WAV files, and
-compares. It does not check the bounds of chunks, but checks their digests.
+It computes every column of every segment again from the dataset's records, which must be 16-bit WAV
+files, and compares. It does not check the bounds of chunks, but checks their digests.
 """
 import io
 import os

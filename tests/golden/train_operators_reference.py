@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""PyTorch's results for operations that the trainer implements itself, in double precision on a CPU.
+"""PyTorch's results for operations that the trainer implements itself, in double precision on a
+CPU.
 
     train_operators_reference.py            compare with train_operators.txt next to this file
     train_operators_reference.py --write    write it again
 
-Element i of input number s is value(i, s) below; the loss is the sum of the outputs times value(i, 90). A line
-is NAME CHECKSUM: the sum of the elements times value(i, 91). golden_train_torch.c computes the same checksums.
+Element i of input number s is value(i, s) below; the loss is the sum of the outputs times value(i,
+90). A line is NAME CHECKSUM: the sum of the elements times value(i, 91). golden_train_torch.c
+computes the same checksums.
 """
 
 import sys
@@ -72,7 +74,8 @@ def norm_masked():
 
 
 def layer_with(module, salt):
-    """The module's weights from numbers salt, salt + 1 ... in PyTorch's order: input, recurrent, biases."""
+    """The module's weights from numbers salt, salt + 1 ... in PyTorch's order: input, recurrent,
+    biases."""
     for number, weight in enumerate(module.parameters()):
         weight.data = tensor(salt + number, *weight.shape).detach()
     return module

@@ -4,9 +4,10 @@
     train_reference.py            the losses, on stdout
     train_reference.py --write    make train/ beside this file anew
 
-The layers are PyTorch's (Conv2d, BatchNorm, LSTM and GRU over packed sequences, ctc_loss, SGD, AdamW), all in
-float64, put together and masked as deepspeech.pytorch does. BN `masked` is written out here: statistics of real
-frames only. Initial weights are drawn like in spsh__model_init, from a seed and names.
+The layers are PyTorch's (Conv2d, BatchNorm, LSTM and GRU over packed sequences, ctc_loss, SGD,
+AdamW), all in float64, put together and masked as deepspeech.pytorch does. BN `masked` is written
+out here: statistics of real frames only. Initial weights are drawn like in spsh__model_init, from a
+seed and names.
 
 train/steps.txt, one item a line; a line with # is a comment:
 
@@ -119,7 +120,8 @@ class DS2(nn.Module):
         self.output = nn.Linear(hidden, outputs, bias=False)
 
     def slices(self):
-        """Name in the trainer, parameter, bound of its uniform initial values (0: unchanged), whether it decays."""
+        """Name in the trainer, parameter, bound of its uniform initial values (0: unchanged),
+        whether it decays."""
         for name, conv in (("conv1", self.conv1), ("conv2", self.conv2)):
             bound = 1 / math.sqrt(conv.weight[0].numel())
             yield f"{name}.weight", conv.weight, bound, True

@@ -1,9 +1,10 @@
 #!/bin/sh
-# bare-system-test.sh BUILD_DIR: a Debian without the -dev packages of our dependencies builds programs.
+# bare-system-test.sh BUILD_DIR: a Debian without the -dev packages of our dependencies builds
+# programs.
 #
-# Makes a system of the same release by debootstrap, with compilers, CMake, and the packages that contain
-# the shared libraries that ours need. Installs a shared build there and runs build-programs.sh.
-# Skipped without root, debootstrap, or a mirror, and if the build is static.
+# Makes a system of the same release by debootstrap, with compilers, CMake, and the packages that
+# contain the shared libraries that ours need. Installs a shared build there and runs
+# build-programs.sh. Skipped without root, debootstrap, or a mirror, and if the build is static.
 set -eu
 
 build=$1

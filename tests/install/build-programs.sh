@@ -1,8 +1,10 @@
 #!/bin/sh
-# build-programs.sh PREFIX WORK: programs outside the tree can be built against an installed speechshard.
+# build-programs.sh PREFIX WORK: programs outside the tree can be built against an installed
+# speechshard.
 #
-# Packs the folder WORK/corpus and trains a small model on it with the installed command. Builds each program of
-# consumer/programs.txt by CMake and by pkg-config, as C11 and as C++17, and runs it.
+# Packs the folder WORK/corpus and trains a small model on it with the installed command. Builds
+# each program of consumer/programs.txt by CMake and by pkg-config, as C11 and as C++17, and runs
+# it.
 set -eu
 
 prefix=$1

@@ -1,11 +1,13 @@
-"""hosts_kit.py: network namespaces as hosts of one machine: a switch, where the launcher runs, and two hosts.
+"""hosts_kit.py: network namespaces as hosts of one machine: a switch, where the launcher runs, and
+two hosts.
 
     with Hosts(folder) as hosts:
         hosts.run("switch", ["ping", "-c1", hosts.addresses[0]])    # arguments of Popen
         hosts.fail(1)       # kills all its processes and disconnects it
     hosts.mend(1)       # connects it again
 
-Each host has a separate name (a UTS namespace), an address, and a remote shell: a script that replaces ssh.
+Each host has a separate name (a UTS namespace), an address, and a remote shell: a script that
+replaces ssh.
 """
 import os
 import shutil

@@ -1,11 +1,12 @@
-"""launch_kit.py: a run under a launch file, whose processes record the utterances that they were served.
+"""launch_kit.py: a run under a launch file, whose processes record the utterances that they were
+served.
 
     kit = Kit(base, TRAIN_RANK)
     started = kit.popen("tools/launch/mpirun.sh", base / "run.yaml", base / "run", *words, SPEECHSHARD=kit.rank("some"))
     kit.until(lambda: kit.served("some"), "the first utterance")
 
-A launch file starts `$SPEECHSHARD train CONFIG -o RUN --resume auto KEY=VALUE...`. rank() makes a script that takes
-these arguments and executes tests/mpi/train_rank.c's program in the same process.
+A launch file starts `$SPEECHSHARD train CONFIG -o RUN --resume auto KEY=VALUE...`. rank() makes a
+script that takes these arguments and executes tests/mpi/train_rank.c's program in the same process.
 """
 import collections
 import os

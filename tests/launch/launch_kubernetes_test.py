@@ -1,6 +1,6 @@
-"""tools/launch's files for Kubernetes. The schema of each kind must contain every key. The commands of the containers,
-with the variables that controllers set, must train. Processes that are killed or signaled restart as the file states,
-and end with the bits of an undisturbed run.
+"""tools/launch's files for Kubernetes. The schema of each kind must contain every key. The commands
+of the containers, with the variables that controllers set, must train. Processes that are killed or
+signaled restart as the file states, and end with the bits of an undisturbed run.
 
     launch_kubernetes_test.py TRAIN_RANK SPEECHSHARD
 
@@ -75,7 +75,8 @@ def container(template):
 
 
 def command(words, run, program, more=()):
-    """Arguments with the paths of this test and settings for a small run. The rank's script depends on their order."""
+    """Arguments with the paths of this test and settings for a small run. The rank's script depends
+    on their order."""
     words = [word.replace("/data/corpus.yaml", str(kit.config)).replace("/data/run", str(base / run)) for word in words]
     words = [word for word in words if not word.startswith("data.virtual_world")]
     if "speechshard" in words:

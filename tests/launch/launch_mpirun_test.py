@@ -1,6 +1,6 @@
-"""tools/launch/mpirun.sh on two hosts, which are network namespaces. A host that fails, a host that comes back, and a
-stopped run, with other numbers of processes, must serve each utterance once and end with the bits of an undisturbed
-run.
+"""tools/launch/mpirun.sh on two hosts, which are network namespaces. A host that fails, a host that
+comes back, and a stopped run, with other numbers of processes, must serve each utterance once and
+end with the bits of an undisturbed run.
 
     launch_mpirun_test.py TRAIN_RANK SPEECHSHARD here|hosts|cable
 

@@ -1,6 +1,7 @@
-"""tools/launch/slurm.sbatch under a private Slurm. A run that is notified of its job's end, requeued by an
-administrator, and started with another number of tasks must serve each utterance once and end with the bits of an undisturbed run. A
-killed task restarts all tasks in the same job. A canceled job stays canceled.
+"""tools/launch/slurm.sbatch under a private Slurm. A run that is notified of its job's end,
+requeued by an administrator, and started with another number of tasks must serve each utterance
+once and end with the bits of an undisturbed run. A killed task restarts all tasks in the same job.
+A canceled job stays canceled.
 
     launch_slurm_test.py TRAIN_RANK SPEECHSHARD [quick|all]
 """
@@ -41,7 +42,8 @@ class Job:
         return self.out.read_text(errors="replace") if self.out.exists() else ""
 
     def until(self, state, limit_s=600):
-        """States such as COMPLETED. PENDING jobs that wait for two minutes after a requeue are not waited for."""
+        """States such as COMPLETED. PENDING jobs that wait for two minutes after a requeue are not
+        waited for."""
         seen = []
 
         def there():
@@ -53,8 +55,8 @@ class Job:
             raise RuntimeError(f"job is {seen}: {self.said()}: {error}") from error
 
     def hurry(self):
-        """Slurm holds requeued jobs for two minutes. slurmd rejects a start in the second in which the previous one
-        ended."""
+        """Slurm holds requeued jobs for two minutes. slurmd rejects a start in the second in which
+        the previous one ended."""
         self.until("PENDING")
         cluster.run("scontrol", "update", f"JobId={self.number}", "StartTime=now+3")
 

@@ -1,5 +1,6 @@
-"""tools/launch/torchrun.sh under PyTorch's torchrun. A killed process, a stopped run, and a run that resumes with other
-numbers of processes must serve each utterance once and end with the bits of an undisturbed run.
+"""tools/launch/torchrun.sh under PyTorch's torchrun. A killed process, a stopped run, and a run
+that resumes with other numbers of processes must serve each utterance once and end with the bits of
+an undisturbed run.
 
     launch_torchrun_test.py TRAIN_RANK SPEECHSHARD
 

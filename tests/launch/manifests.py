@@ -3,11 +3,11 @@
     for document in load(path):
         errors = validate(document)       # None: no schema of this kind is available
 
-Uses the available ones of two sources: the models in the Python clients (tools/install-python.sh kubernetes), and
-the operators' own definitions,
-as files `kubeflow.org_mpijobs.yaml` (manifests/base of kubeflow/mpi-operator) and `kubeflow.org_pytorchjobs.yaml`
-(manifests/base/crds of kubeflow/training-operator, release 1.9) in the folder `kubernetes` of $SPEECHSHARD_TEST_DATA, else
-of ../shared/data. Both reject an unknown key, which an API server would silently drop.
+Uses the available ones of two sources: the models in the Python clients (tools/install-python.sh
+kubernetes), and the operators' own definitions, as files `kubeflow.org_mpijobs.yaml`
+(manifests/base of kubeflow/mpi-operator) and `kubeflow.org_pytorchjobs.yaml` (manifests/base/crds
+of kubeflow/training-operator, release 1.9) in the folder `kubernetes` of $SPEECHSHARD_TEST_DATA,
+else of ../shared/data. Both reject an unknown key, which an API server would silently drop.
 """
 import functools
 import os

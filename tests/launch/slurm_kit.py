@@ -4,8 +4,9 @@
         job = cluster.run("sbatch", "--parsable", script).strip()
         cluster.wait(job, "COMPLETED")
 
-Starts munged, slurmctld, and slurmd in a folder, at free ports, with a private configuration. They always end with the
-test: the kernel signals each of them when this process exits. Needs root: slurmd starts jobs as the submitting user.
+Starts munged, slurmctld, and slurmd in a folder, at free ports, with a private configuration. They
+always end with the test: the kernel signals each of them when this process exits. Needs root:
+slurmd starts jobs as the submitting user.
 """
 import ctypes
 import os

@@ -1,8 +1,9 @@
-"""archive_form.py: pack a test corpus into archives, as it is distributed, at the place where it would be unpacked.
+"""archive_form.py: pack a test corpus into archives, as it is distributed, at the place where it
+would be unpacked.
 
-The case's name selects the form, so that all forms are used and a run can be repeated: tar with every compression,
-zip, wrong extensions, metadata before or after the audio. A corpus in its own archive format (samples in tars)
-keeps its tars, compressed under their old names.
+The case's name selects the form, so that all forms are used and a run can be repeated: tar with
+every compression, zip, wrong extensions, metadata before or after the audio. A corpus in its own
+archive format (samples in tars) keeps its tars, compressed under their old names.
 """
 import bz2
 import gzip
@@ -72,7 +73,8 @@ def write_zip(root, paths):
 
 
 def pack_up(root, case, kept):
-    """Put the tree below root into an archive next to it, except the file that is passed to the command."""
+    """Put the tree below root into an archive next to it, except the file that is passed to the
+    command."""
     number = zlib.crc32(case.encode())
     paths = [path.relative_to(root) for path in sorted(root.rglob("*"))]
     tars = [root / path for path in paths if is_tar(root / path)]

@@ -6,7 +6,8 @@ WRONG = {"text": (3, True, ["x"], {"a": 1}), "name": (True, ["x"], {"a": 1}), "l
 
 
 def bad_rows(row, fields):
-    """Copies of a row, each with one wrong value. fields: a path of keys, joined by dots -> a key of WRONG."""
+    """Copies of a row, each with one wrong value. fields: a path of keys, joined by dots -> a key
+    of WRONG."""
     rows = []
     for field, kind in fields.items():
         for value in WRONG[kind]:

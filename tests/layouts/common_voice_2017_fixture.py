@@ -1,4 +1,5 @@
-"""The first Common Voice: comma-separated and quoted, with one folder per table, and numbers from 0 in each."""
+"""The first Common Voice: comma-separated and quoted, with one folder per table, and numbers from 0
+in each."""
 
 HEADER = "filename,text,up_votes,down_votes,age,gender,accent,duration\n"
 

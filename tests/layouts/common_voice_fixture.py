@@ -1,4 +1,5 @@
-"""Common Voice, scripted speech: the columns of every release, and rows that break other readers."""
+"""Common Voice, scripted speech: the columns of every release, and rows that break other
+readers."""
 import json
 import shutil
 import tarfile

@@ -1,4 +1,5 @@
-"""Folders of audio with sidecars: byte order mark, CR LF, empty, JSON, and sidecars or audio without a partner."""
+"""Folders of audio with sidecars: byte order mark, CR LF, empty, JSON, and sidecars or audio
+without a partner."""
 import json
 import tarfile
 

@@ -168,8 +168,8 @@ def check_counts(checks, expected, report, info):
 
 
 def same_but_evidence(dataset):
-    """The files that identify a dataset. The file that identified a corpus may depend on the order of names in a
-    folder."""
+    """The files that identify a dataset. The file that identified a corpus may depend on the order
+    of names in a folder."""
     files = files_below(dataset)
     files.pop("reports/pack.html")
     report = json.loads(files.pop("reports/pack.json"))

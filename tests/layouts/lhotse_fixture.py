@@ -117,7 +117,8 @@ PAIRS = {
 
 
 def make_shared(root, clip):
-    """One manifest of recordings for supervisions of two parts, with relative paths as recipes write them."""
+    """One manifest of recordings for supervisions of two parts, with relative paths as recipes
+    write them."""
     make_clips(root, clip)
     write_lines(root / "data" / "manifests" / "recordings.jsonl",
                 [recording(f"rec-{i}", f"audio/rec-{i}.flac") for i in range(1, 5)])
@@ -185,7 +186,8 @@ def make_recordings(root, clip):
 
 
 def make_type_pairs(root, clip):
-    """Recordings and supervisions with wrong types come before the correct ones with the same ids."""
+    """Recordings and supervisions with wrong types come before the correct ones with the same
+    ids."""
     make_clips(root, clip)
     good = recording("rec-1", "audio/rec-1.flac", transforms=[])
     write_lines(root / "demo_recordings_train.jsonl", [recording("rec-2", "audio/rec-2.flac"), *bad_rows(

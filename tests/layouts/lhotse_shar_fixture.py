@@ -43,7 +43,8 @@ def pair(root, clip, name, extension, seed, data_name=None):
 def make(root, clip):
     root = root / "train-clean"
     root.mkdir()
-    # A complete archive: one cut without a written recording, one without a supervision, one with two.
+    # A complete archive: one cut without a written recording, one without a supervision, one with
+    # two.
     write_cuts(root / "cuts.000000.jsonl.gz", [
         cut("a.1", [(0, 0.5, "one whole")], custom={"snr": 3}),
         cut("dir/b", [(0.0, 0.25, "first"), (0.25, 0.25, "second")]),

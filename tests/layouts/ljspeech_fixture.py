@@ -1,4 +1,5 @@
-"""LJ Speech and lists like it: pipes, no header, quotes that are never closed, ids without extension."""
+"""LJ Speech and lists like it: pipes, no header, quotes that are never closed, ids without
+extension."""
 
 
 def make(root, clip):

@@ -1,4 +1,5 @@
-"""Datasets with the schema.yaml of the Mozilla Data Collective: tables that only the schema explains."""
+"""Datasets with the schema.yaml of the Mozilla Data Collective: tables that only the schema
+explains."""
 
 SCHEMA = '''# made by hand
 dataset_id: "cmk0example"
@@ -84,7 +85,8 @@ def make_sections(root, clip):
 
 
 def make_bad(root, clip):
-    """A file that is not understood does not count as a schema; the layout that fits without it is used."""
+    """A file that is not understood does not count as a schema; the layout that fits without it is
+    used."""
     write(root / "schema.yaml", "dataset_id: x\ntask: TTS\nindex_file: [a, b]\n")
     clip(root / "a.wav", seed=1)
     write(root / "metadata.csv", "file_name,text\na.wav,one\n")

@@ -2,13 +2,13 @@
 
 A file that is named is the corpus, whatever is around it.
 
-A manifest of each layout is packed by its name twice: in its own tree, and again with the trees of all
-fixtures and a truncated archive in its folder. Both datasets must be equal byte by byte.
-Files that no layout takes are refused by name. With --all every file of every fixture is named that is
+A manifest of each layout is packed by its name twice: in its own tree, and again with the trees of
+all fixtures and a truncated archive in its folder. Both datasets must be equal byte by byte. Files
+that no layout takes are refused by name. With --all every file of every fixture is named that is
 neither audio nor an archive.
 
-With --follow-links a folder that holds only links to corpora gives the dataset of a folder that holds the
-corpora. With --all this is tried for each fixture.
+With --follow-links a folder that holds only links to corpora gives the dataset of a folder that
+holds the corpora. With --all this is tried for each fixture.
 """
 import pathlib
 import shutil
@@ -53,7 +53,8 @@ MANIFESTS = (
     ("wenet", "file", "data.list", "wenet"),
     ("wenet_shards", "file", "data/train/data.list", "wenet-shards"),
 )
-# Walked, found as trees, found in the folders right below, in archives; two together are two sources.
+# Walked, found as trees, found in the folders right below, in archives; two together are two
+# sources.
 LINKED = (("folder", "texts"), ("common_voice", "1 to 4, archives"), ("kaldi", ""), ("nemo_tarred", "folder"))
 FIXTURES = sorted({name for name, *_ in MANIFESTS} | {"webdataset", "corpora"})
 
@@ -92,7 +93,8 @@ def check_refused(checks, file, packed, dataset):
 
 
 def check_beside(checks, command, file, loose, want, layout):
-    """Pack the file next to a copy of the archive `loose`. want: the dataset without the copy; None: pack must fail."""
+    """Pack the file next to a copy of the archive `loose`. want: the dataset without the copy;
+    None: pack must fail."""
     dataset = file.parent.parent / f"{file.name}.spsh"
     shutil.copy(loose, file.parent / LOOSE)
     packed = pack(command, file, dataset)

@@ -1,4 +1,5 @@
-"""Tables: byte order mark, CR LF, quoted commas, lines in fields, milliseconds, quotes of two kinds."""
+"""Tables: byte order mark, CR LF, quoted commas, lines in fields, milliseconds, quotes of two
+kinds."""
 
 
 def make_csv(root, clip):

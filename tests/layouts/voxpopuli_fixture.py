@@ -1,4 +1,5 @@
-"""VoxPopuli, transcribed: one table per split, with the audio in the folder of its year; and only the annotation."""
+"""VoxPopuli, transcribed: one table per split, with the audio in the folder of its year; and only
+the annotation."""
 import gzip
 import shutil
 import tarfile

@@ -225,7 +225,8 @@ TRUNCATED = {
 }
 
 def make_types(root, clip):
-    """Our own fields have types. From another program's .json only a text that would otherwise be lost is used."""
+    """Our own fields have types. From another program's .json only a text that would otherwise be
+    lost is used."""
     audio = Clips(root, clip)
     ours = bad_rows({"extras": {}, "reject": None}, {
         "id": "text", "text": "text", "source": "text", "speaker": "name", "language": "name", "domain": "name",

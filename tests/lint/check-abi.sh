@@ -25,7 +25,8 @@ sonames() { # sonames PREFIX
         sed -n 's/.*(SONAME).*\[\(.*\)\]/\1/p' | sort
 }
 
-# sized_structs PREFIX: the beginning of each type that has a struct_size, without comments, one per line.
+# sized_structs PREFIX: the beginning of each type that has a struct_size, without comments, one per
+# line.
 sized_structs() {
     (cd "$1/include" && printf '#include "%s"\n' speechshard/*.h) | cc -E -P -I "$1/include" -x c - | tr -s ' \n' ' ' |
         grep -oE 'typedef struct [a-z0-9_]+ [{] size_t struct_size;[^}]*[^} ]' || true

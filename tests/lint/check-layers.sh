@@ -1,8 +1,8 @@
 #!/bin/sh
 # check-layers.sh ROOT: dependencies point one way (shardfmt <- loader <- train; featgen on base.h
-# only and below loader; pack and dedup on shardfmt only; the command and the Python package on top),
-# and libraries call no banned function. check_rooms.py checks private headers. Prints each offending line and exits with
-# 1.
+# only and below loader; pack and dedup on shardfmt only; the command and the Python package on
+# top), and libraries call no banned function. check_rooms.py checks private headers. Prints each
+# offending line and exits with 1.
 set -eu
 cd "${1:-.}"
 bad=0
@@ -35,7 +35,8 @@ if [ -d train ] && grep -rnE "$unsafe" train --include='*.[ch]' --include='*.cc'
     bad=1
 fi
 
-# One function reads decimal numbers. The functions of the C library use the decimal point of the locale.
+# One function reads decimal numbers. The functions of the C library use the decimal point of the
+# locale.
 for part in shardfmt loader featgen train tools; do
     [ -d "$part" ] || continue
     if grep -rnE '\b(strto(d|f|ld)(_l)?|atof)[[:space:]]*\(' "$part" --include='*.[ch]' --include='*.cc' |
@@ -59,8 +60,8 @@ for part in shardfmt loader featgen train tools; do
     if find "$part" -name '*.cc' | grep .; then bad=1; fi
 done
 
-# One place allocates memory, so that failures can be injected everywhere. (In tests of train the linker
-# replaces malloc and its kin.)
+# One place allocates memory, so that failures can be injected everywhere. (In tests of train the
+# linker replaces malloc and its kin.)
 for dir in shardfmt featgen loader; do
     if [ -d "$dir/src" ] &&
         grep -rnE '\b(malloc|calloc|realloc|strdup|strndup|asprintf)[[:space:]]*\(' "$dir/src" --include='*.[ch]' |

@@ -1,7 +1,8 @@
-"""check_links.py [ROOT]: every link of a Markdown file to a file or a heading of this tree must exist.
+"""check_links.py [ROOT]: every link of a Markdown file to a file or a heading of this tree must
+exist.
 
-Reads the tracked Markdown files. Links to other hosts are not followed. Heading anchors are those of
-GitHub. Exit status 1 and one line per broken link.
+Reads the tracked Markdown files. Links to other hosts are not followed. Heading anchors are those
+of GitHub. Exit status 1 and one line per broken link.
 """
 
 import re
@@ -19,7 +20,8 @@ def prose(path):
 
 
 def anchors(path):
-    """GitHub's anchors: lower case, blanks to hyphens, punctuation removed, repetitions numbered."""
+    """GitHub's anchors: lower case, blanks to hyphens, punctuation removed, repetitions
+    numbered."""
     found, seen = set(), {}
     text = re.sub(r"^(```|~~~).*?^\1\s*$", "", path.read_text(encoding="utf-8"), flags=re.M | re.S)
     for heading in re.findall(r"^#{1,6}\s+(.*?)\s*#*$", text, re.MULTILINE):

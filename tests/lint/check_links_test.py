@@ -1,4 +1,5 @@
-"""check_links_test.py: check_links.py reports each kind of broken link, and nothing in good pages."""
+"""check_links_test.py: check_links.py reports each kind of broken link, and nothing in good
+pages."""
 
 import subprocess
 import sys

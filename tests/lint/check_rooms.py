@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""check_rooms.py ROOT: every file is in a room and includes only headers that tests/lint/rooms.txt allows.
+"""check_rooms.py ROOT: every file is in a room and includes only headers that tests/lint/rooms.txt
+allows.
 
 It also checks that
 - a header is included as "file.h" from its own room, and as "room/file.h" from another;
@@ -7,7 +8,8 @@ It also checks that
 - no two headers or sources define a type spsh__x of the same name;
 - a room has at most 30 .c files, and docs/ROOMS.md names it.
 
-Prints each offending line and exits 1. A tree in which nothing is found to check is an offense, too.
+Prints each offending line and exits 1. A tree in which nothing is found to check is an offense,
+too.
 """
 import collections
 import pathlib
@@ -83,7 +85,8 @@ def without_comments(text):
 
 
 def find_header(root, path, spelled):
-    """The private header that an include refers to, or None for a public header or one of a library."""
+    """The private header that an include refers to, or None for a public header or one of a
+    library."""
     part = path.parts[0]
     own = root / path.parent / spelled
     if own.is_file():

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""check_rooms_test.py: each kind of offense, planted by itself, is reported; a clean tree is not."""
+"""check_rooms_test.py: each kind of offense, planted by itself, is reported; a clean tree is
+not."""
 import pathlib
 import subprocess
 import sys

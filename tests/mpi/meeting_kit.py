@@ -1,4 +1,5 @@
-"""meeting_kit.py: the messages of a rendezvous (train/src/comm/rendezvous.c), written a second time.
+"""meeting_kit.py: the messages of a rendezvous (train/src/comm/rendezvous.c), written a second
+time.
 
     from meeting_kit import Peer, connect, listening_ports
 

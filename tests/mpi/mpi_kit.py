@@ -6,8 +6,9 @@
     done = mpirun(3, program, "argument")
     check(done.returncode == 0, f"said {done.output}")
 
-Starts more processes than cores, unbound, only on this machine, and also as root, since containers often run as root. A
-test is skipped without mpirun. A failed check is reported and counted, and the test continues.
+Starts more processes than cores, unbound, only on this machine, and also as root, since containers
+often run as root. A test is skipped without mpirun. A failed check is reported and counted, and the
+test continues.
 """
 import atexit
 import collections
@@ -52,7 +53,8 @@ def equal(got, want, what):
 
 
 def run_tests(*tests, only=()):
-    """Run each test and print a line with its result and its seconds, then exit. only: names; empty: all."""
+    """Run each test and print a line with its result and its seconds, then exit. only: names;
+    empty: all."""
     check(set(only) <= {test.__name__ for test in tests}, f"no such test among {only}")
     for test in tests:
         if only and test.__name__ not in only:
@@ -72,9 +74,10 @@ def need_mpirun():
 def own_session():
     """Environment of one mpirun, with a separate session folder that is removed at exit.
 
-    By default all mpiruns of a user share /tmp/ompi.HOST.UID. An mpirun that ends removes that folder, even while
-    another one is about to create its part of it, which then fails with "orte_session_dir failed". The folder is
-    below /tmp for any TMPDIR, because it contains sockets, and a socket's path has at most 107 bytes.
+    By default all mpiruns of a user share /tmp/ompi.HOST.UID. An mpirun that ends removes that
+    folder, even while another one is about to create its part of it, which then fails with
+    "orte_session_dir failed". The folder is below /tmp for any TMPDIR, because it contains sockets,
+    and a socket's path has at most 107 bytes.
     """
     folder = tempfile.mkdtemp(prefix="mpi-", dir="/tmp")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
@@ -82,7 +85,8 @@ def own_session():
 
 
 class Processes:
-    """Some ranks under mpirun, or one process without it. output: of all, stdout and stderr together."""
+    """Some ranks under mpirun, or one process without it. output: of all, stdout and stderr
+    together."""
 
     def __init__(self, count, *words, options=()):
         words = [str(word) for word in words]
@@ -99,7 +103,8 @@ class Processes:
         self.popen.send_signal(number)
 
     def read_until(self, text):
-        """Lines of output up to one with the text; false: they ended before, or did not come within LIMIT_S."""
+        """Lines of output up to one with the text; false: they ended before, or did not come within
+        LIMIT_S."""
         watch = threading.Timer(LIMIT_S, self.give_up, [f"to say {text!r}"])
         watch.start()
         while text not in self.output:
@@ -125,8 +130,8 @@ class Processes:
 
 
 class Torchrun:
-    """Some ranks with the variables that torchrun sets. Unlike torchrun, this class does not end the others when one
-    ends. said, codes: of each rank."""
+    """Some ranks with the variables that torchrun sets. Unlike torchrun, this class does not end
+    the others when one ends. said, codes: of each rank."""
 
     def __init__(self, count, *words, job="job", restarts=0, ranks=None, **more):
         self.processes = {}
@@ -139,7 +144,8 @@ class Torchrun:
                 encoding="utf-8", errors="replace", env={name: str(value) for name, value in variables.items()})
 
     def wait_until(self, found, rank=0):
-        """Wait, at most LIMIT_S, until found() returns a true value while the rank runs, and return it."""
+        """Wait, at most LIMIT_S, until found() returns a true value while the rank runs, and return
+        it."""
         begin = time.monotonic()
         while not (there := found()):
             seconds = time.monotonic() - begin

@@ -1,5 +1,5 @@
-"""Runs of a model in stages produce the bits of one process, also with stops and other strategies in between. A lost
-stage ends the others.
+"""Runs of a model in stages produce the bits of one process, also with stops and other strategies
+in between. A lost stage ends the others.
 
     mpi_pipeline_test.py TRAIN_RANK
 """
@@ -37,7 +37,8 @@ def test_stages_have_the_bits_of_one():
 
 
 def test_others_go_on():
-    """Run with stages, then with another number of stages, then with one process, then with stages again."""
+    """Run with stages, then with another number of stages, then with one process, then with stages
+    again."""
     train(1, "one")
     train(2, "turns", "resume", "stop:1:6", STAGES, want=75)
     train(3, "turns", "resume", "stop:0:6", STAGES, want=75)

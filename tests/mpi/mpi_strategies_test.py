@@ -1,5 +1,6 @@
-"""Runs of several processes with different models: each utterance is trained on once per epoch, the loss falls,
-evaluations and checkpoints use the consensus model, and other numbers of processes can resume.
+"""Runs of several processes with different models: each utterance is trained on once per epoch, the
+loss falls, evaluations and checkpoints use the consensus model, and other numbers of processes can
+resume.
 
     mpi_strategies_test.py TRAIN_RANK SPEECHSHARD [TEST...]
 """
@@ -45,15 +46,17 @@ def check_learnt(run, epochs, falls=True):
 
 
 def has_fallen(run, evaluations):
-    """Compare the last loss with the first. With unbounded staleness, compare the mean of the second half."""
+    """Compare the last loss with the first. With unbounded staleness, compare the mean of the
+    second half."""
     losses = [line["loss"] for line in evaluations]
     last = losses[len(losses) // 2:] if run in FREE else losses[-1:]
     return sum(last) / len(last) < losses[0]
 
 
 def check_staleness(run, counts, falls):
-    """For synchronous strategies the staleness is known. For asynchronous strategies, some staleness is counted if learners exchange anything. Whether two learners of adpsgd meet in the middle of a step is random; servers always receive
-    other requests meanwhile."""
+    """For synchronous strategies the staleness is known. For asynchronous strategies, some
+    staleness is counted if learners exchange anything. Whether two learners of adpsgd meet in the
+    middle of a step is random; servers always receive other requests meanwhile."""
     if run in ("hogwild", "dpsgd-ring"):
         return
     print(f"{run:20} staleness {counts}")
@@ -78,13 +81,14 @@ def test_they_learn():
 
 
 def stops(name, rank, batch, count):
-    """Faults that stop the given rank at the given batch. Asynchronous learners may finish the epoch before that rank
-    reaches the batch, so the other ranks stop at their sixth batch."""
+    """Faults that stop the given rank at the given batch. Asynchronous learners may finish the
+    epoch before that rank reaches the batch, so the other ranks stop at their sixth batch."""
     return [f"stop:{one}:{batch if one == rank else 6}" for one in range(count) if one == rank or name in FREE]
 
 
 def test_others_go_on():
-    """One rank stops the run in the middle of the first epoch; fewer ranks and one rank resume it."""
+    """One rank stops the run in the middle of the first epoch; fewer ranks and one rank resume
+    it."""
     for name in STRATEGIES:
         words = [*words_of(name), "data.virtual_world=4", "train.epochs=3"]
         many = counts_of(name)[-1]
@@ -115,8 +119,8 @@ def test_one_is_lost():
 
 
 def test_bounds():
-    """Parameter servers do not wait for a learner without a batch in its round, and the end of a run does not wait
-    for rank 0, which hands out the batches."""
+    """Parameter servers do not wait for a learner without a batch in its round, and the end of a
+    run does not wait for rank 0, which hands out the batches."""
     for options in [["train.staleness_max=0"], ["train.staleness_max=1", "train.servers=1", "train.overlap=true"],
                     ["train.scale_by_staleness=true", "train.samples_max=450", "slow:0:1"]]:
         train(3, "bound", *words_of("ps-async"), f"train.epochs={EPOCHS}", "train.deadline_ms=120000", *options)

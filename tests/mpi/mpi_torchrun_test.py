@@ -1,5 +1,6 @@
-"""Processes that no MPI connects, with the variables of torchrun: they meet by a file or at a port, end with the bits of
-one process, and end each other when one is killed or hangs; processes that do not know their secret are kept out.
+"""Processes that no MPI connects, with the variables of torchrun: they meet by a file or at a port,
+end with the bits of one process, and end each other when one is killed or hangs; processes that do
+not know their secret are kept out.
 
     mpi_torchrun_test.py TEST_TRAIN_WORLD TRAIN_RANK SPEECHSHARD
 """
@@ -83,7 +84,8 @@ def test_killed_or_hanging():
 
 
 def test_one_does_not_come():
-    """A rank is missing, or belongs to another run or attempt. Each case has a port, where rank 0 waits to the end."""
+    """A rank is missing, or belongs to another run or attempt. Each case has a port, where rank 0
+    waits to the end."""
     short = {"TEST_DEADLINE_MS": 8000}
     without_1 = world(3, "allreduce", 8, 1, job="without 1", ranks=[2, 0], **short)
     without_0 = world(2, "allreduce", 8, 1, job="without 0", ranks=[1], **short)
@@ -108,7 +110,8 @@ def test_one_does_not_come():
 
 
 def test_one_who_left():
-    """A rank disconnects before rank 0 reads its claim, and connects again. Rank 0 waits for that connection."""
+    """A rank disconnects before rank 0 reads its claim, and connects again. Rank 0 waits for that
+    connection."""
     port = free_port()
     first = world(2, "allreduce", 8, 1, where=f"tcp://127.0.0.1:{port}", ranks=[0], **GIVEN)
     first.wait_until(lambda: is_open(port))
@@ -137,7 +140,8 @@ def file_name():
 
 
 def test_old_file():
-    """A file of a finished meeting, where no process or an unrelated one listens, and an invalid file."""
+    """A file of a finished meeting, where no process or an unrelated one listens, and an invalid
+    file."""
     path = folder / file_name()
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
@@ -169,8 +173,9 @@ def send(line, content):
 
 
 def test_flood():
-    """Hundreds of connections to the ports of waiting ranks, also of one that waits for the answer of rank 0, stay silent,
-    send garbage, frames of 2^63 bytes, or half a hello, or disconnect. The run has the weights of one process."""
+    """Hundreds of connections to the ports of waiting ranks, also of one that waits for the answer
+    of rank 0, stay silent, send garbage, frames of 2^63 bytes, or half a hello, or disconnect. The
+    run has the weights of one process."""
     frame = struct.pack("<IIQQ", 0x53505300 | 1, 7, 1 << 63, 1)  # EAGER
     content = [frame * 100, frame[:20], b"SPSHMEET" + bytes(range(100)), b"\xff" * 5000, b"SPSHMEET\2\0\0\0"]
     want = hashes(world(1, "allreduce", 8, 1).end())
@@ -196,7 +201,8 @@ def test_flood():
 
 
 def drip(port, said):
-    """Send a hello one byte at a time. said: the bytes that were sent before the connection was closed."""
+    """Send a hello one byte at a time. said: the bytes that were sent before the connection was
+    closed."""
     content = Peer(b"none", port).hello()
     with connect(port) as line:
         line.settimeout(0.1)
@@ -213,7 +219,8 @@ def drip(port, said):
 
 
 def check_false_rank_0():
-    """A listener without the secret fails with any answer, and so does a listener that relays to the true rank 0."""
+    """A listener without the secret fails with any answer, and so does a listener that relays to
+    the true rank 0."""
     def hold(peer, line):
         """peer: state of the listener."""
         peer.said = take(line, 168)
@@ -305,7 +312,8 @@ def test_impostors():
 
 
 def test_secret_file():
-    """The meeting file has mode 0600, a file that others can read is rejected, and a rank without a secret asks for one."""
+    """The meeting file has mode 0600, a file that others can read is rejected, and a rank without a
+    secret asks for one."""
     first = world(2, "allreduce", 8, 1, ranks=[0])
     path = first.wait_until(lambda: list(folder.glob(MEETING)))[0]
     equal(path.stat().st_mode & 0o777, 0o600, "the file's mode")
@@ -333,7 +341,8 @@ def test_secret_file():
 # ---- complete runs with the code of the command
 
 def test_stopped_while_they_meet():
-    """A signal ends a run wherever a process waits: for the other ranks, for rank 0, or for the answer of rank 0."""
+    """A signal ends a run wherever a process waits: for the other ranks, for rank 0, or for the
+    answer of rank 0."""
     words = [COMMAND, "train", base / "run.yaml", "-o", base / "stopped"]
     for rank, knows in [(0, True), (2, False), (2, True)]:
         with socket.socket() as first:
@@ -365,8 +374,8 @@ def weights(run):
 
 
 def test_runs():
-    """The bits equal the result of one process. A rank is killed, the others exit with 70, and the run resumes on
-    another number."""
+    """The bits equal the result of one process. A rank is killed, the others exit with 70, and the
+    run resumes on another number."""
     words = ["data.virtual_world=6", "data.max_padded_seconds=0.4"]
     Torchrun(1, RANK, base, "run", "one", *words).end()
     done = Torchrun(3, RANK, base, "run", "some", "kill:1:4", "train.checkpoint_every_s=1e-9", *words).end()

@@ -1,5 +1,6 @@
-"""Runs of several processes end with the bits of one process, and resume on other numbers of processes. If one of them
-is killed, stopped, or hangs, all end with an exit status that tells whether to start again.
+"""Runs of several processes end with the bits of one process, and resume on other numbers of
+processes. If one of them is killed, stopped, or hangs, all end with an exit status that tells
+whether to start again.
 
     mpi_train_test.py TRAIN_RANK SPEECHSHARD sums|faults [TEST...]
 """
@@ -34,7 +35,8 @@ def read(path):
 # ---- sums
 
 def test_the_same_bits():
-    """Runs with augmentation and evaluation, with steps of several batches per process or of less than one."""
+    """Runs with augmentation and evaluation, with steps of several batches per process or of less
+    than one."""
     augment = "augment=speeds=0.9:1:1.1,time_masks=1,time_mask_frames_max=10,time_mask_share_max=0.2"
     for words in [(augment, "data.virtual_world=12", SMALL_STEPS, "train.accumulate=1"),
                   (augment, "data.virtual_world=4", SMALL_STEPS, "train.accumulate=3", "train.optimiser=sgd")]:
@@ -48,7 +50,8 @@ def test_the_same_bits():
 
 
 def go_on(run, counts, *words):
-    """Run each number of processes until its last rank has had some batches, and the last number to the end."""
+    """Run each number of processes until its last rank has had some batches, and the last number to
+    the end."""
     for i, count in enumerate(counts):
         is_last = i + 1 == len(counts)
         stop = [] if is_last else [f"stop:{count - 1}:{1 + i}"]
@@ -56,8 +59,8 @@ def go_on(run, counts, *words):
 
 
 def test_other_numbers_of_processes():
-    """The run is stopped twice in the middle of the first epoch: the third start ends both epochs. The
-    model is large enough for each process to have a part of it."""
+    """The run is stopped twice in the middle of the first epoch: the third start ends both epochs.
+    The model is large enough for each process to have a part of it."""
     for strategy in ["allreduce", "partitioned"]:
         words = ["data.virtual_world=6", SMALL_STEPS, "model.hidden=96", f"train.strategy={strategy}"]
         train(1, "one", *words)
@@ -69,8 +72,8 @@ def test_other_numbers_of_processes():
 
 
 def test_steps_stay_as_large():
-    """A run that started without virtual_world keeps its number of batches per step on fewer processes; on more it
-    fails with the reason."""
+    """A run that started without virtual_world keeps its number of batches per step on fewer
+    processes; on more it fails with the reason."""
     words = ["data.virtual_world=0", SMALL_STEPS]
     train(3, "three", *words)
     go_on("some", [3, 2, 1], *words)
@@ -113,7 +116,8 @@ def test_hanging():
 
 
 def test_alone():
-    """Under a launcher that does not end the others when one process dies, their deadlines end them."""
+    """Under a launcher that does not end the others when one process dies, their deadlines end
+    them."""
     done = start(3, "alone", "kill:1:3", SOON, *FAULT_WORDS, options=["--enable-recovery"]).end()
     check("rank 1 is missing: step " in done.output, f"named no rank 1: {done.output}")
     equal(orphans(), [], "processes that are left")
@@ -121,7 +125,8 @@ def test_alone():
 
 
 def test_stopped_by_one():
-    """One rank receives the signal; all stop after the same step. Also in the middle of an evaluation."""
+    """One rank receives the signal; all stop after the same step. Also in the middle of an
+    evaluation."""
     words = [*FAULT_WORDS, "train.epochs=1"]
     train(1, "one", *words)
     for fault in ["stop:1:1", "stop:1:4", "heard:1:2"]:
@@ -137,7 +142,8 @@ def test_stopped_by_one():
 
 
 def test_signals():
-    """Send signals to mpirun, like a scheduler: USR1 reaches the processes, TERM leaves them one second."""
+    """Send signals to mpirun, like a scheduler: USR1 reaches the processes, TERM leaves them one
+    second."""
     words = [COMMAND, "train", base / "run.yaml", "-o", base / "signals", "--resume", "auto", *FAULT_WORDS,
              "train.epochs=100000"]
     run = Processes(3, *words)

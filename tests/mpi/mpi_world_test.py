@@ -1,5 +1,6 @@
-"""test_train_world under mpirun: one, two, three and four processes end with the same bits, whatever the strategy; a
-rank that hangs, dies or has another model ends all others with a message that says so.
+"""test_train_world under mpirun: one, two, three and four processes end with the same bits,
+whatever the strategy; a rank that hangs, dies or has another model ends all others with a message
+that says so.
 
     mpi_world_test.py TEST_TRAIN_WORLD [TEST...]
 """

@@ -1,7 +1,8 @@
 /* train_rank.c: a process of a run, for tests that start several, with faults for given ranks.
  *
  *     train_rank BASE make                       dataset, vocabulary, and BASE/run.yaml
- *     train_rank BASE hash RUN                   hash of the newest checkpoint: weights and the rest
+ *     train_rank BASE hash RUN                   hash of the newest checkpoint: weights and the
+ *                                                rest
  *     train_rank BASE run RUN [FAULT...] [KEY=VALUE...]
  *         resume              from the newest checkpoint
  *         stop:RANK:BATCH     that rank requests a stop at the n-th batch of its start

@@ -1,5 +1,5 @@
-"""speechshard.dedupe, apply, revert, audit, and explain: the same files as the command's, resumable, and plain
-objects."""
+"""speechshard.dedupe, apply, revert, audit, and explain: the same files as the command's,
+resumable, and plain objects."""
 
 import json
 import pickle

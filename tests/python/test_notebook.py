@@ -1,4 +1,5 @@
-"""recipes/notebook/tour.ipynb: its cells run in order, as a notebook runs them, and find the planted leak."""
+"""recipes/notebook/tour.ipynb: its cells run in order, as a notebook runs them, and find the
+planted leak."""
 
 import ast
 import json

@@ -1,4 +1,5 @@
-"""speechshard.pack and verify: the same bytes as the command's, progress, cancelation, and errors."""
+"""speechshard.pack and verify: the same bytes as the command's, progress, cancelation, and
+errors."""
 
 import inspect
 import json
@@ -235,7 +236,8 @@ class PackTest(unittest.TestCase):
         self.assertEqual(len(counts), 1000)
 
     def test_the_interpreter_lock_is_released(self):
-        """Pack reads a pipe that a thread of this process feeds. If pack held the lock, neither would end."""
+        """Pack reads a pipe that a thread of this process feeds. If pack held the lock, neither
+        would end."""
         archive = support.work_dir() / "corpus.tar"
         subprocess.run(["tar", "-cf", archive, "-C", self.corpus, "."], check=True)
         program = (

@@ -1,5 +1,6 @@
-"""python -m speechshard.parquet: parquet files as in Hugging Face's mirrors, and every form of an audio column. The
-tests read the output as a tar. They also pack it with the command and compare with the unpacked corpus."""
+"""python -m speechshard.parquet: parquet files as in Hugging Face's mirrors, and every form of an
+audio column. The tests read the output as a tar. They also pack it with the command and compare
+with the unpacked corpus."""
 
 import io
 import json
@@ -43,7 +44,8 @@ def audio_bytes(extension=".flac", seed=1):
 
 
 def write(path, rows, audio_type=STRING_AUDIO, types=(), classes=(), **options):
-    """rows: dicts; columns in the order of the first. classes: {column: names}, as `datasets` writes."""
+    """rows: dicts; columns in the order of the first. classes: {column: names}, as `datasets`
+    writes."""
     names = list(rows[0])
     types = {"audio": audio_type, **dict(types)}
     arrays = [pa.array([row.get(name) for row in rows], types.get(name)) for name in names]
@@ -707,7 +709,8 @@ def utterances(dataset):
 
 
 class SameAsUnpacked(ParquetTest):
-    """The fixtures of the layouts, unchanged and as the parquet files that mirrors make from them."""
+    """The fixtures of the layouts, unchanged and as the parquet files that mirrors make from
+    them."""
 
     def compare(self, root, parquet, fields, only_unpacked):
         """only_unpacked: rejects of rows that a parquet file cannot represent."""

@@ -113,7 +113,8 @@ class Worlds(unittest.TestCase):
         ]
 
     def until(self, world, steps):
-        """Ids that a world serves in a number of steps, and its state after them; -1: until the end of the epoch."""
+        """Ids that a world serves in a number of steps, and its state after them; -1: until the end
+        of the epoch."""
         ids, states = [], []
         for loader in self.loaders(world):
             for number, batch in enumerate(loader, 1):

@@ -25,7 +25,8 @@ class Ranks:
         self.iterators = [iter(loader) for loader in self.loaders]
 
     def steps(self, count):
-        """At most this many steps of each rank; returns the served ids. None: until the end of the epoch."""
+        """At most this many steps of each rank; returns the served ids. None: until the end of the
+        epoch."""
         served = [[] for _ in self.loaders]
         calls = [0 for _ in self.loaders]
         failed = []

@@ -1,6 +1,6 @@
 #!/bin/sh
-# wheel_test.sh PYTHON [packed]: pip builds a wheel without a network, and the installed package
-# and command work elsewhere. packed: the build back end packs the files of SPEECHSHARD_BUILD_DIR, and
+# wheel_test.sh PYTHON [packed]: pip builds a wheel without a network, and the installed package and
+# command work elsewhere. packed: the build back end packs the files of SPEECHSHARD_BUILD_DIR, and
 # the unpacked files work; what a build lacks is reported in one line.
 #
 # The C parts are built in SPEECHSHARD_BUILD_DIR/python-wheel and kept for the next run.

@@ -1,5 +1,6 @@
 # shellcheck shell=bash disable=SC2034 # the variables are for those who source it
-# pack_kit.sh: functions of the pack tests. Sourced; needs SPEECHSHARD_COMMAND and SPEECHSHARD_BUILD_DIR.
+# pack_kit.sh: functions of the pack tests. Sourced; needs SPEECHSHARD_COMMAND and
+# SPEECHSHARD_BUILD_DIR.
 #
 # A failed check is reported and counted; pack_result exits.
 
@@ -19,7 +20,8 @@ fail() {
     failures=$((failures + 1))
 }
 
-# Names and contents of every file of a dataset, as one hash. Unfinished state counts as a difference.
+# Names and contents of every file of a dataset, as one hash. Unfinished state counts as a
+# difference.
 digest() {
     (cd "$1" && find . -type f -print | LC_ALL=C sort | xargs -d '\n' sha256sum | sha256sum | cut -d' ' -f1)
 }

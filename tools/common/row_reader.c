@@ -166,7 +166,8 @@ static row_result row_kaldi(spsh__row_reader *r)
     return add_field(r, r->data + key_end, end - key_end);
 }
 
-/* Return the content of a quoted field: its bytes between the quotes, with doubled quotes undone. */
+/* Return the content of a quoted field: its bytes between the quotes, with doubled quotes undone.
+ */
 static row_result add_unescaped(spsh__row_reader *r, size_t at, size_t end)
 {
     if (r->scratch_capacity < r->capacity) {

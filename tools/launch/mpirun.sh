@@ -1,12 +1,13 @@
 #!/bin/sh
-# mpirun.sh CONFIG RUN [KEY=VALUE...]: train under Open MPI on one or several hosts. After a failure, start the run again
-# with the hosts that are left.
+# mpirun.sh CONFIG RUN [KEY=VALUE...]: train under Open MPI on one or several hosts. After a
+# failure, start the run again with the hosts that are left.
 #
 #     HOSTS=node1:4,node2:4 tools/launch/mpirun.sh corpus.yaml /shared/run
 #
-# If this script gets TERM, INT, or USR1, the run saves, and the script ends with status 75; the same command resumes it.
-# After USR2, the run saves, and the script starts it again at once with the hosts that then answer. The status is 0 when
-# the run is done. It is mpirun's status if another start would not help.
+# If this script gets TERM, INT, or USR1, the run saves, and the script ends with status 75; the
+# same command resumes it. After USR2, the run saves, and the script starts it again at once with
+# the hosts that then answer. The status is 0 when the run is done. It is mpirun's status if another
+# start would not help.
 set -u
 
 # ---- settings for users, here or in the environment

@@ -1,12 +1,13 @@
 #!/bin/sh
-# torchrun.sh CONFIG RUN [KEY=VALUE...]: train under PyTorch's torchrun. Start it on each node with the same arguments.
-# The number of nodes may change between the minimum and the maximum:
+# torchrun.sh CONFIG RUN [KEY=VALUE...]: train under PyTorch's torchrun. Start it on each node with
+# the same arguments. The number of nodes may change between the minimum and the maximum:
 #
 #     NODES=1:4 PROCESSES=8 MEETING=node1:29400 tools/launch/torchrun.sh corpus.yaml /shared/run
 #
-# If a process or a node fails, or a node joins, torchrun ends all processes and starts the run on the nodes that then
-# exist. After TERM, INT, or USR1, the run saves, and the script ends with status 75 on every node that got the signal; the
-# same command resumes the run. The script needs neither Python code of ours nor MPI.
+# If a process or a node fails, or a node joins, torchrun ends all processes and starts the run on
+# the nodes that then exist. After TERM, INT, or USR1, the run saves, and the script ends with
+# status 75 on every node that got the signal; the same command resumes the run. The script needs
+# neither Python code of ours nor MPI.
 #
 # If the nodes share no RUN, set SPEECHSHARD_SECRET to the same random string on each.
 set -u

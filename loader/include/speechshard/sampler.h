@@ -212,8 +212,8 @@ typedef struct spsh_sampler spsh_sampler;
  * @param options   NULL for defaults; copied
  * @return SPSH_OK; SPSH_E_INVALID_ARG (an option is out of range); SPSH_E_UNKNOWN_NAME (no dataset
  * has a name; the message lists the names that exist); SPSH_E_NOT_FOUND (no utterance passes; the
- * message counts the reasons); SPSH_E_LIMIT (an utterance is longer than a batch, under SPSH_LONG_ERROR);
- * SPSH_E_CANCELED (by progress_fn); SPSH_E_CORRUPT, _IO, _NO_MEMORY
+ * message counts the reasons); SPSH_E_LIMIT (an utterance is longer than a batch, under
+ * SPSH_LONG_ERROR); SPSH_E_CANCELED (by progress_fn); SPSH_E_CORRUPT, _IO, _NO_MEMORY
  */
 SPSH_API SPSH_NODISCARD spsh_status spsh_plan_open(const spsh_dataset *const *datasets,
                                                    uint32_t dataset_count,

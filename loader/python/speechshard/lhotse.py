@@ -5,8 +5,8 @@
     cuts = speechshard.lhotse.to_lhotse("corpus.spsh")
     speechshard.lhotse.from_lhotse(cuts.subset(first=1000), "first.spsh")
 
-To pack Lhotse's manifests (recordings.jsonl.gz, supervisions.jsonl.gz, cuts.jsonl.gz, shar folders),
-use `speechshard pack FOLDER`: it is faster, and stores the original files.
+To pack Lhotse's manifests (recordings.jsonl.gz, supervisions.jsonl.gz, cuts.jsonl.gz, shar
+folders), use `speechshard pack FOLDER`: it is faster, and stores the original files.
 """
 
 import io
@@ -114,8 +114,8 @@ def from_lhotse(cuts, output, *options):
 
     Each cut becomes an utterance, with all audio that Lhotse loads for it (mixtures and changes of
     speed included), rounded to int16. Transcripts of several supervisions are joined by a blank. A
-    speaker or language is stored if all supervisions agree. Custom fields that are strings, numbers,
-    or booleans become extras. A cut whose audio cannot be loaded is listed in
+    speaker or language is stored if all supervisions agree. Custom fields that are strings,
+    numbers, or booleans become extras. A cut whose audio cannot be loaded is listed in
     `output/reports/rejects.jsonl`.
 
     options are options of `speechshard pack`, such as "--codec", "pcm". Raises speechshard.Error if

@@ -1,8 +1,8 @@
 /* py_job.c: a call of the C library in a separate thread.
  *
  *     job thread:      spsh_pack(...) --> progress, messages --> queues
- *     calling thread:  wait 50 ms, or for a new phase, without the GIL; hand the queues on; look for
- *                      signals; again
+ *     calling thread:  wait 50 ms, or for a new phase, without the GIL; hand the queues on; look
+ *                      for signals; again
  *
  * So the library never waits for the GIL, the callable runs on the thread that called, and Ctrl-C
  * works: the interpreter runs signal handlers only on its main thread. If a callable or a signal
@@ -199,7 +199,8 @@ static void attend(spsh__py_job *job, const spsh__py_work *work)
     }
 }
 
-/* Signals are for the interpreter's threads: the job and its threads inherit a mask without them. */
+/* Signals are for the interpreter's threads: the job and its threads inherit a mask without them.
+ */
 static int start(pthread_t *thread, spsh__py_job *job)
 {
     sigset_t all, old;

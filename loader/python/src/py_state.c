@@ -3,9 +3,9 @@
  *     {"version": 1, "epoch": 3, "batches": 1200, "cursor": "535053484355...",
  *      "options": {"seed": "1", "max_seconds": "600"}}
  *
- * Only the cursor is read back. The options of the order explain why a cursor is rejected. It is in hexadecimal, so that every serializer can store it. epoch
- * and batches (of the epoch, over all ranks) are for people. Both come from the cursor, whose
- * layout is in sampler.h.
+ * Only the cursor is read back. The options of the order explain why a cursor is rejected. It is in
+ * hexadecimal, so that every serializer can store it. epoch and batches (of the epoch, over all
+ * ranks) are for people. Both come from the cursor, whose layout is in sampler.h.
  */
 #include <string.h>
 

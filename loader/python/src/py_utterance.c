@@ -1,7 +1,8 @@
 /* py_utterance.c: speechshard.Utterance: one utterance of a Dataset.
  *
  * Numbers and names come from the index row that is read at creation. The strings of text_kind are
- * in the shard; all are read at the first access to one of them. Each call of audio() decodes again.
+ * in the shard; all are read at the first access to one of them. Each call of audio() decodes
+ * again.
  */
 #include "py_binding.h"
 

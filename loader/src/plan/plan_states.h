@@ -26,7 +26,8 @@ uint32_t spsh__states_batches(const spsh_plan *plan, uint64_t epoch, uint32_t wi
 void spsh__states_keep_batches(const spsh_plan *plan, uint64_t epoch, uint32_t window,
                                uint32_t batches);
 
-/* Save results that the cache directory lacks. only_much: save only tables with many new results. */
+/* Save results that the cache directory lacks. only_much: save only tables with many new results.
+ */
 void spsh__states_save(const spsh_plan *plan, bool only_much);
 
 #endif

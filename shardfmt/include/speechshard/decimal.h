@@ -30,8 +30,8 @@ extern "C" {
 SPSH_API size_t spsh_decimal_scan(const char *text, size_t size_bytes, double *ret_value);
 
 /**
- * Read a size in bytes: digits, with at most one point, and K, M, G, or T as powers of 1024 ("4096",
- * "512M", "1.5G", "1GiB").
+ * Read a size in bytes: digits, with at most one point, and K, M, G, or T as powers of 1024
+ * ("4096", "512M", "1.5G", "1GiB").
  *
  * @param ret_bytes  rounded down to whole bytes; not written on failure
  * @return false: the text is not a size, or it does not fit. Thread-safe.

@@ -50,8 +50,8 @@ SPSH_API bool spsh_ffmpeg_sniff(const void *head, size_t head_bytes, const char 
  *
  * @param name        file name, for G.722, which has no magic number; may be NULL
  * @param sink        may be NULL: only count
- * @param ret_result  struct_size is set by the caller; written on success only. Success includes every
- *                    verdict. info.codec is SPSH_CODEC_UNKNOWN; there is no pcm_hash
+ * @param ret_result  struct_size is set by the caller; written on success only. Success includes
+ *                    every verdict. info.codec is SPSH_CODEC_UNKNOWN; there is no pcm_hash
  * @return SPSH_OK; SPSH_E_AUDIO; SPSH_E_UNSUPPORTED; SPSH_E_LIMIT: more than SPSH_PCM_BYTES_MAX;
  *         SPSH_E_NO_MEMORY; or the sink's status. Thread-safe. Limits memory and work for hostile
  *         input, but FFmpeg's libraries run in the process.

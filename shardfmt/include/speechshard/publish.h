@@ -89,7 +89,8 @@ SPSH_API SPSH_NODISCARD spsh_status spsh_overlay_add(const char *dataset_path, c
                                                      spsh_error *err);
 
 /** Publish a manifest without that overlay, which restores the exact view before it. The overlay's
- * file stays. Takes the writer lock. SPSH_E_NOT_FOUND; SPSH_E_EXISTS if another writer is at work. */
+ * file stays. Takes the writer lock. SPSH_E_NOT_FOUND; SPSH_E_EXISTS if another writer is at work.
+ */
 SPSH_API SPSH_NODISCARD spsh_status spsh_overlay_remove(const char *dataset_path, const char *name,
                                                         const spsh_io *io, spsh_error *err);
 

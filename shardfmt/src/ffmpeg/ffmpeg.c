@@ -1,5 +1,5 @@
-/* ffmpeg.c: open the plug-in, and choose the demuxer. FFmpeg's own probing is not used: it would try
- * some hundred parsers on hostile bytes, and open playlists and images as well.
+/* ffmpeg.c: open the plug-in, and choose the demuxer. FFmpeg's own probing is not used: it would
+ * try some hundred parsers on hostile bytes, and open playlists and images as well.
  */
 #include "speechshard/ffmpeg.h"
 

@@ -518,7 +518,8 @@ static spsh_status run(const spsh__ffmpeg_job *job, spsh_decode_result *result, 
 
 static char libraries[96];
 
-/* The settings of the libraries apply to the whole process, in which only this plug-in uses them. */
+/* The settings of the libraries apply to the whole process, in which only this plug-in uses them.
+ */
 static void set_up(void)
 {
     const unsigned format = avformat_version();

@@ -311,8 +311,8 @@ static void add_candidate(uint64_t a, uint64_t b, int64_t offset, uint32_t votes
     candidates[candidate_count++] = (spsh__candidate){a, b, offset, votes};
 }
 
-/* Positions where keys agree, some frames next to them, and positions without agreement; prints at
- * 1.1 times the speed against all. */
+/* Add candidates at positions where keys agree, up to a frame beside them, and at random positions.
+ * Also add pairs with a print that is played at 1.1 times its speed. */
 static void make_candidates(void)
 {
     const uint64_t prints = spsh__print_set_print_count(set);

@@ -519,7 +519,7 @@ static void test_segments_of_many_shapes(void)
         }
     }
     check_same(&plain, &kept);
-    CHECK_U64(spsh__cuda_segments_counted(kept.b).kept, 0); /* each graph was dropped in between */
+    CHECK_U64(spsh__cuda_segments_counted(kept.b).kept, 0); /* each was dropped before its reuse */
     if (twin != NULL)
         CHECK_U64(twin->open_graphs, 0);
     for (uint32_t step = 0; step < 4; step++) {

@@ -28,7 +28,7 @@ static bool flag_help, flag_version, flag_quiet,
 static const spsh_cli_option common_options[] = {
     {"quiet", 'q', SPSH_CLI_FLAG, NULL, "print errors only", &flag_quiet, 0, 0},
     {"verbose", 'v', SPSH_CLI_FLAG, NULL,
-     "also print the reasons of choices, such as why no GPU is used", &flag_verbose, 0, 0},
+     "also print the reasons for choices, such as why no GPU is used", &flag_verbose, 0, 0},
     {"help", 'h', SPSH_CLI_FLAG, NULL, "print this help", &flag_help, 0, 0},
     {"version", 0, SPSH_CLI_FLAG, NULL, "print name and version", &flag_version, 0, 0},
     SPSH_CLI_OPTIONS_END,

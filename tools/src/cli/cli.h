@@ -58,7 +58,8 @@ typedef struct spsh_cli_texts {
     size_t count;
 } spsh_cli_texts;
 
-/** One option. Every command has --help, --quiet, --verbose, and --version, which are not listed. */
+/** One option. Every command has --help, --quiet, --verbose, and --version, which are not listed.
+ */
 typedef struct spsh_cli_option {
     const char *long_name; /* without dashes */
     char short_name;       /* 0: none */

@@ -162,7 +162,7 @@ int spsh__plan_print(const spsh__plan_summary *s)
     putchar('\n');
     table = spsh__table_new("lrrrrr");
     bool good = true;
-    spsh__table_row(table, "domain", "utterances", "duration", "share", "realised", "passes");
+    spsh__table_row(table, "domain", "utterances", "duration", "share", "actual", "passes");
     for (uint32_t i = 0; good && i < spsh_plan_info_get(s->plan)->domain_count; i++)
         good = add_domain(table, s, i);
     if (!good) {

@@ -1,4 +1,5 @@
-/* utterance_out.h: everything about an utterance as members of a JSON object, for `ls` and `cat`. */
+/* utterance_out.h: everything about an utterance as members of a JSON object, for `ls` and `cat`.
+ */
 #ifndef SPSH_UTTERANCE_OUT_H
 #define SPSH_UTTERANCE_OUT_H
 

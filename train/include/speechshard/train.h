@@ -68,8 +68,8 @@ typedef struct spsh_train_options {
     const char *link; /* "1ms+1Gbit": minimum latency and maximum bandwidth of messages; NULL: no
                          limit */
     /* Simulate a cluster: "learners=8,link=10us+100Gbit,step=250ms,slow=3:10x"
-     * (docs/reference/strategies/README.md). All its learners train in this process, with all their data,
-     * gradients, and messages. A virtual clock counts `step` per batch. Equal options produce
+     * (docs/reference/strategies/README.md). All its learners train in this process, with all their
+     * data, gradients, and messages. A virtual clock counts `step` per batch. Equal options produce
      * identical bits, including the metrics. Needs memory for one model per learner. NULL: no
      * simulation; this process is one learner */
     const char *simulate;
@@ -110,11 +110,11 @@ typedef struct spsh_train_result {
  * @param options     copied
  * @param ret_result  written on SPSH_OK and SPSH_E_CANCELED
  * @return SPSH_OK; SPSH_E_CANCELED: stopped and saved; SPSH_E_INVALID_ARG, _SYNTAX, _NOT_FOUND,
- * _UNKNOWN_NAME: the configuration is wrong, with its line; SPSH_E_EXISTS: run has checkpoints and resume is not set;
- * SPSH_E_MISMATCH: the checkpoint has another model, vocabulary, or data, or another start of this
- * run has taken over; SPSH_E_LIMIT: too many steps without finite gradients; SPSH_E_TIMEOUT:
- * another process disconnected; or any error from the datasets, the loader, the allocator, or the
- * disk
+ * _UNKNOWN_NAME: the configuration is wrong, with its line; SPSH_E_EXISTS: run has checkpoints and
+ * resume is not set; SPSH_E_MISMATCH: the checkpoint has another model, vocabulary, or data, or
+ * another start of this run has taken over; SPSH_E_LIMIT: too many steps without finite gradients;
+ * SPSH_E_TIMEOUT: another process disconnected; or any error from the datasets, the loader, the
+ * allocator, or the disk
  */
 SPSH_API SPSH_NODISCARD spsh_status spsh_train(const spsh_train_options *options,
                                                spsh_train_result *ret_result, spsh_error *err);

@@ -1,9 +1,10 @@
 /* fault.h: deliberate faults of a process of a run, to try out a cluster in advance and to give
  * tests stragglers (slow, freeze, and kill of spsh_train_options).
  *
- * slow the computing task sleeps after each computation, for (factor - 1) times its duration; the
- * serving task continues, as on a slow computer freeze the process stops (SIGSTOP) before a step,
- * with both tasks; a child process resumes it kill SIGKILL, before a step
+ *     slow    the computing task sleeps after each computation, for (factor - 1) times its duration.
+ *             The serving task continues, as on a slow computer
+ *     freeze  the process stops (SIGSTOP) before a step, with both tasks. A child process resumes it
+ *     kill    SIGKILL before a step
  *
  * Steps and seconds are counted from the process's first step.
  */

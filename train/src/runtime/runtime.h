@@ -93,8 +93,9 @@ typedef struct spsh__runtime_ops {
     /* Record a value that depends on more than messages and marks, such as a lease or a flag. A
      * replay returns the recorded value. Computing task, outside of the lock. SPSH_E_CANCELED. */
     spsh_status (*note_fn)(spsh__runtime *t, uint64_t *value, spsh_error *err);
-    /* Set the listener of a service. A message that arrives before it waits, and so do later
-     * messages of its sender. A loss does not wait. serve_fn NULL: no listener. */
+    /* Set the listener of a service. A message that arrives before its service has a listener is
+     * kept until then, and so are later messages of its sender. The loss of a process is not kept:
+     * all existing listeners get it at once. serve_fn NULL: no listener. */
     void (*listen_fn)(spsh__runtime *t, spsh__service service, spsh__serve_fn serve_fn, void *user);
     void (*close_fn)(spsh__runtime *t);
 } spsh__runtime_ops;

@@ -1,10 +1,10 @@
 /* runtime_sim.c: events in a heap, ordered by time and number, and one fiber per learner, which
  * only its events resume.
  *
- * RESUME a compute_fn is over, or the condition of a wait is true ALARM a deadline may be over:
- * checked, and postponed if a later deadline is set ARRIVE a message arrives: comm.h's goes to its
- * receive, runtime.h's is served DIE a learner is killed while others outlive it: all others get a
- * message of its loss
+ *     RESUME  a compute_fn is over, or the condition of a wait is true
+ *     ALARM   a deadline may be over: checked, and postponed if a later deadline is set
+ *     ARRIVE  a message arrives: comm.h's goes to its receive, runtime.h's is served
+ *     DIE     a learner is killed while others outlive it: all others get a message of its loss
  */
 #include "runtime_sim.h"
 
