@@ -1,8 +1,10 @@
 """Runs of several processes with one device each: host emulations of GPUs, and a shim of NCCL on their streams.
 
-With sums by NCCL, losses equal the losses of one process except for rounding, under every strategy; with sums by the
-host, weights have the same bits for any number of processes. Runs resume on other numbers of devices. All ranks skip an
-overflowing step. A rank that is missing, hangs, fails, or is killed ends the others.
+With sums by NCCL, losses equal the losses of one process except for rounding; with sums by the host, weights have the
+same bits for any number of processes. Under strategies whose learners have models of their own, losses equal those of
+as many processes on the CPU, or, if nothing fixes the order of their messages, each utterance is served once. Runs
+resume on other numbers of devices. All ranks skip an overflowing step. A rank that is missing, hangs, fails, or is
+killed ends the others. The emulation ends a process whose work on a device is not ordered.
 
     mpi_devices_test.py TRAIN_RANK_DEVICE NCCL_SHIM sums|faults [TEST...]
 """
@@ -131,6 +133,45 @@ def test_which_exchange():
         remove("some")
 
 
+OWN_MODELS = ["train.accumulate=1", "data.virtual_world=4", "data.dev=[]", "train.rate=1e-3"]
+NODES = ["train.strategy=hierarchical", "train.node_size=2"]
+
+
+def test_strategies_in_step():
+    """The losses of as many processes on the CPU, except for rounding."""
+    for count in [2, 4]:
+        for words in [["train.strategy=ps-sync"], ["train.strategy=dpsgd-ring"], ["train.strategy=d1-model"],
+                      ["train.strategy=d1-grad"], [*NODES, "train.outer=d1-model"]]:
+            for run, more in [("cpu", ["train.backend=cpu"]), ("cuda", [])]:
+                train(count, run, *words, *OWN_MODELS, *more)
+            near(steps("cuda"), steps("cpu"), f"{words} on {count}")
+            remove("cpu", "cuda")
+
+
+def check_free(count, *words):
+    done = train(count, "free", *words, *OWN_MODELS, "served:free")
+    check("computes on cuda" in done.output, f"{words} on {count}: {done.output}")
+    served = collections.Counter()
+    for path in base.glob("free.[0-9]"):
+        served.update(path.read_text().splitlines())
+        path.unlink()
+    equal((len(served), set(served.values())), (UTTERANCES, {1}), f"{words} on {count}: served")
+    equal(steps("free")[-1]["skipped_steps"], 0, f"{words} on {count}: steps whose gradients were not finite")
+    remove("free")
+
+
+def test_free_strategies():
+    for count in [1, 2, 4]:
+        for strategy in ["adpsgd-fixed", "adpsgd-random", "ps-async", "hogwild"]:
+            check_free(count, f"train.strategy={strategy}")
+    for count in [2, 4]:
+        check_free(count, *NODES)
+
+
+def test_two_free_learners():
+    check_free(2, "train.strategy=adpsgd-random")
+
+
 # ---- faults
 
 # Several starts run in parallel, since they wait most of the time.
@@ -183,7 +224,8 @@ def test_a_rank_that_hangs():
 try:
     equal(subprocess.run([RANK, base, "make"], check=False).returncode, 0, "the dataset")
     if WHICH == "sums":
-        run_tests(test_nccl, test_host, test_other_numbers_of_devices, test_overflow, test_which_exchange, only=ONLY)
+        run_tests(test_nccl, test_host, test_other_numbers_of_devices, test_overflow, test_which_exchange,
+                  test_strategies_in_step, test_free_strategies, test_two_free_learners, only=ONLY)
     else:
         run_tests(test_a_collective_that_does_not_come, test_a_rank_that_does_not_join, test_a_rank_that_is_killed,
                   test_a_rank_that_hangs, only=ONLY)

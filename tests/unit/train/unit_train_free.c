@@ -1,10 +1,16 @@
-/* unit_train_free.c: strategies with a model per learner, in a simulation. Learners minimize a
- * quadratic, or take no gradient steps, so that only averaging changes the models. The tests check
- * the sums that averaging keeps, how fast it mixes, and which learners wait for others. */
+/* unit_train_free.c [PLUGIN]: strategies with a model per learner, in a simulation. Learners
+ * minimize a quadratic, or take no gradient steps, so that only averaging changes the models. The
+ * tests check the sums that averaging keeps, how fast it mixes, and which learners wait for others.
+ *
+ * With PLUGIN, the host emulation of the CUDA plug-in, each learner has a backend `cuda` for its
+ * steps and another one for its arena, as in a run. The emulation then also checks that all work on
+ * the same memory is ordered.
+ */
 #include <math.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "device_test.h"
 #include "doubles.h"
 #include "runtime/runtime_sim.h"
 #include "spsh_test.h"
@@ -14,16 +20,19 @@
 #define ELEMENTS     700 /* elements of an arena */
 #define MS           UINT64_C(1000000)
 
+static spsh_cuda *cuda; /* NULL: backend `cpu` */
+
 typedef struct setting {
     const char *strategy;
     uint32_t learners;
-    uint64_t steps;  /* steps of each learner; UINT64_MAX: until end_ns */
-    uint64_t end_ns; /* 0: steps decide */
-    uint64_t more;   /* steps after the consensus */
-    double rate;     /* 0: only averaging */
-    double noise;    /* noise of gradients */
-    uint64_t seed;   /* seed of the rings */
-    double *errors;  /* spread of all models before each step of learner 0, or NULL */
+    uint64_t steps;         /* steps of each learner; UINT64_MAX: until end_ns */
+    uint64_t end_ns;        /* 0: steps decide */
+    uint64_t more;          /* steps after the consensus */
+    double rate;            /* 0: only averaging */
+    double noise;           /* noise of gradients */
+    uint64_t seed;          /* seed of the rings */
+    uint64_t part_elements; /* 0: the arena has one part */
+    double *errors;         /* spread of all models before each step of learner 0, or NULL */
     spsh__strategy_options options;
     spsh__sim_options sim; /* links and faults */
 } setting;
@@ -39,7 +48,6 @@ typedef struct learner {
 typedef struct world {
     const setting *o;
     spsh__sim *sim;
-    spsh__backend *backend;
     learner learners[LEARNERS_MAX];
     spsh__staleness staleness; /* total over all learners */
     float shared[ELEMENTS];
@@ -59,39 +67,55 @@ static double value(uint64_t what, uint64_t i)
     return (double)(int64_t)test_random(&state) / 9.3e18;
 }
 
-static spsh__backend_buffer new_buffer(const world *w)
+static spsh__backend *open_backend(void)
 {
-    spsh__backend_buffer b = {NULL, false};
-    REQUIRE(w->backend->ops->alloc_fn(w->backend, ELEMENTS, &b, NULL) == SPSH_OK);
+    const spsh__backend_options options = {
+        .name = cuda != NULL ? "cuda" : "cpu", .threads = 1, .precision = SPSH__FP32, .cuda = cuda};
+    spsh__backend *b = NULL;
+    REQUIRE(spsh__backend_open_with(&options, spsh_allocator_default(), &b, NULL) == SPSH_OK);
     return b;
 }
 
-/* The optimizer: plain SGD. */
-static void update_slice(void *user, const spsh__slice *slice, spsh__backend_buffer gradients,
-                         double scale)
+static spsh__backend_buffer new_buffer(spsh__backend *b)
 {
-    const learner *l = (const learner *)user;
-    const world *w = l->world;
-    const spsh__sgd sgd = {.rate = w->o->rate};
-    const spsh__update u = {.weights = spsh__at(w->backend->ops, l->learner.updated, slice->offset),
+    spsh__backend_buffer buffer = {NULL, false};
+    REQUIRE(b->ops->alloc_fn(b, ELEMENTS, &buffer, NULL) == SPSH_OK);
+    return buffer;
+}
+
+/* The optimizer: plain SGD. */
+static void update_slice(const learner *l, spsh__backend *b, const spsh__slice *slice,
+                         spsh__backend_buffer gradients, double scale)
+{
+    const spsh__sgd sgd = {.rate = l->world->o->rate};
+    const spsh__update u = {.weights = spsh__at(b->ops, l->learner.updated, slice->offset),
                             .gradients = gradients,
                             .count = slice->count,
                             .gradient_scale = scale};
-    if (w->o->rate > 0)
-        w->backend->ops->sgd_fn(w->backend, &sgd, &u);
+    if (sgd.rate > 0)
+        b->ops->sgd_fn(b, &sgd, &u);
+}
+
+static void update_served(void *user, const spsh__slice *slice, spsh__backend_buffer gradients,
+                          double scale)
+{
+    const learner *l = (const learner *)user;
+    update_slice(l, l->learner.arena_backend, slice, gradients, scale);
 }
 
 static void start_learner(world *w, uint32_t i)
 {
     learner *l = &w->learners[i];
+    spsh__backend *b = open_backend();
     l->bucket = (spsh__slice){0, ELEMENTS};
     l->world = w;
-    l->learner = (spsh__learner){.backend = w->backend,
+    l->learner = (spsh__learner){.backend = b,
+                                 .arena_backend = open_backend(),
                                  .comm = spsh__sim_comm(w->sim, i),
-                                 .weights = new_buffer(w),
-                                 .gradients = new_buffer(w),
+                                 .weights = new_buffer(b),
+                                 .gradients = new_buffer(b),
                                  .arena_elements = ELEMENTS,
-                                 .statistics = new_buffer(w),
+                                 .statistics = new_buffer(b),
                                  .statistics_elements = 1,
                                  .buckets = &l->bucket,
                                  .bucket_count = 1,
@@ -99,9 +123,10 @@ static void start_learner(world *w, uint32_t i)
                                  .runtime = spsh__sim_runtime(w->sim, i),
                                  .seed = w->o->seed,
                                  .shared = w->shared,
+                                 .part_elements = w->o->part_elements,
                                  .options = w->o->options,
                                  .staleness = &w->staleness,
-                                 .update_fn = update_slice,
+                                 .update_fn = update_served,
                                  .update_user = l};
     REQUIRE(spsh__strategy_open(w->o->strategy, spsh_allocator_default(), &l->strategy, NULL) ==
             SPSH_OK);
@@ -110,10 +135,14 @@ static void start_learner(world *w, uint32_t i)
 static void stop_learner(world *w, uint32_t i)
 {
     learner *l = &w->learners[i];
+    spsh__backend *b = l->learner.backend;
     spsh__strategy_close(l->strategy);
-    w->backend->ops->free_fn(w->backend, l->learner.weights);
-    w->backend->ops->free_fn(w->backend, l->learner.gradients);
-    w->backend->ops->free_fn(w->backend, l->learner.statistics);
+    b->ops->free_fn(b, l->learner.weights);
+    b->ops->free_fn(b, l->learner.gradients);
+    b->ops->free_fn(b, l->learner.statistics);
+    CHECK(b->ops->status_fn(b, NULL) == SPSH_OK);
+    spsh__backend_close(b);
+    spsh__backend_close(l->learner.arena_backend);
 }
 
 /* Gradient of 1/2 |w - c|^2. c differs per learner. */
@@ -121,22 +150,22 @@ static void fill_gradients(const world *w, uint32_t i, uint64_t step)
 {
     const spsh__learner *l = &w->learners[i].learner;
     float weights[ELEMENTS], gradients[ELEMENTS];
-    w->backend->ops->read_f32_fn(w->backend, weights, l->weights, ELEMENTS);
+    l->backend->ops->read_f32_fn(l->backend, weights, l->weights, ELEMENTS);
     for (uint64_t e = 0; e < ELEMENTS; e++)
         gradients[e] = (float)((double)weights[e] - value(i + 1, e) +
                                w->o->noise * value(1000 + i * 7919 + step, e));
-    w->backend->ops->write_f32_fn(w->backend, l->gradients, gradients, ELEMENTS);
+    l->backend->ops->write_f32_fn(l->backend, l->gradients, gradients, ELEMENTS);
 }
 
 static spsh_status update(world *w, uint32_t i, spsh_error *err)
 {
     learner *l = &w->learners[i];
-    const spsh__backend_ops *ops = w->backend->ops;
+    spsh__backend *b = l->learner.backend;
     spsh__slice slice;
     if (l->strategy->ops->push_fn != NULL)
         return l->strategy->ops->push_fn(l->strategy, 1, err);
     for (uint32_t n = 0; l->strategy->ops->slice_fn(l->strategy, n, &slice); n++)
-        update_slice(l, &slice, spsh__at(ops, l->learner.gradients, slice.offset), 1);
+        update_slice(l, b, &slice, spsh__at(b->ops, l->learner.gradients, slice.offset), 1);
     return SPSH_OK;
 }
 
@@ -176,11 +205,18 @@ static spsh_status step(world *w, uint32_t i, spsh_error *err)
     return rc != SPSH_OK ? rc : ops->after_step_fn(l->strategy, err);
 }
 
+/* The backend of the arena has done all work on a model of its own; else the learner's has. */
+static spsh__backend *backend_of(const spsh__learner *l)
+{
+    return l->updated.data != NULL && l->updated.data != l->weights.data ? l->arena_backend
+                                                                         : l->backend;
+}
+
 /* Only the leader of a node has an updated model. */
 static void read_arena(const world *w, uint32_t i, double *to)
 {
     const spsh__learner *l = &w->learners[i].learner;
-    take_doubles(w->backend, to, l->updated.data != NULL ? l->updated : l->weights, ELEMENTS);
+    take_doubles(backend_of(l), to, l->updated.data != NULL ? l->updated : l->weights, ELEMENTS);
 }
 
 /* Squared distance of the models from their mean. */
@@ -219,7 +255,8 @@ static void scatter(world *w, uint32_t i)
         weights[e] = value(50 + i, e);
         w->sums[0][e] += weights[e];
     }
-    put_doubles(w->backend, w->learners[i].learner.updated, weights, ELEMENTS);
+    const spsh__learner *l = &w->learners[i].learner;
+    put_doubles(backend_of(l), l->updated, weights, ELEMENTS);
 }
 
 static bool is_never(void *user)
@@ -285,7 +322,6 @@ static spsh_status run_with(world *w, const setting *o, spsh__sim_body_fn body_f
     sim.allocator = *spsh_allocator_default();
     sim.learners = o->learners;
     *w = (world){.o = o};
-    REQUIRE(spsh__backend_open("cpu", 1, NULL, &w->backend, NULL) == SPSH_OK);
     REQUIRE(spsh__sim_open(&sim, &w->sim, NULL) == SPSH_OK);
     for (uint32_t i = 0; i < o->learners; i++)
         start_learner(w, i);
@@ -302,7 +338,6 @@ static void stop(world *w)
     for (uint32_t i = 0; i < w->o->learners; i++)
         stop_learner(w, i);
     spsh__sim_close(w->sim);
-    spsh__backend_close(w->backend);
 }
 
 /* ---- */
@@ -423,7 +458,7 @@ static void test_a_hierarchy_of_one_level_is_that_level(void)
             world w;
             spsh_error err = SPSH_ERROR_INIT;
             CHECK(run(&w, &o, &err) == SPSH_OK);
-            take_doubles(w.backend, models[n], w.learners[0].learner.updated, ELEMENTS);
+            read_arena(&w, 0, models[n]);
             stop(&w);
         }
         CHECK(is_same(models[0], models[1]));
@@ -439,6 +474,7 @@ static void test_the_sum_of_models_stays(void)
                 .strategy = names[n],
                 .learners = learners,
                 .steps = 25,
+                .part_elements = learners % 2 == 0 ? 128 : 0,
                 .sim = {.latency_ns = 3 * MS,
                         .bytes_per_s = 1e5,
                         .jitter = 0.7,
@@ -499,13 +535,14 @@ static spsh_status change_some(void *user, uint32_t i, spsh_error *err)
         shared[e] = (float)e;
     if (rc == SPSH_OK)
         rc = ops->before_forward_fn(l->strategy, err);
-    w->backend->ops->read_f32_fn(w->backend, weights, l->learner.weights, ELEMENTS);
+    l->learner.backend->ops->read_f32_fn(l->learner.backend, weights, l->learner.weights, ELEMENTS);
     for (uint64_t e = 0; e < ELEMENTS; e++) {
         CHECK(weights[e] == (float)e);
         weights[e] += e < LOCKED ? 0 : 1;
         shared[e] += 2;
     }
-    w->backend->ops->write_f32_fn(w->backend, l->learner.weights, weights, ELEMENTS);
+    l->learner.backend->ops->write_f32_fn(l->learner.backend, l->learner.weights, weights,
+                                          ELEMENTS);
     REQUIRE(mprotect(pages, page, PROT_READ) == 0);
     if (rc == SPSH_OK)
         rc = ops->after_step_fn(l->strategy, err);
@@ -692,7 +729,8 @@ static void test_a_bound_of_0_is_bulk_synchronous(void)
         }
     CHECK(run(&w, &o, NULL) == SPSH_OK);
     for (uint32_t i = 0; i < o.learners; i++) {
-        take_doubles(w.backend, model, w.learners[i].learner.weights, ELEMENTS);
+        const spsh__learner *l = &w.learners[i].learner;
+        take_doubles(l->backend, model, l->weights, ELEMENTS);
         for (size_t e = 0; e < ELEMENTS; e++)
             CHECK(fabs(model[e] - want[e]) < 1e-5);
     }
@@ -781,7 +819,8 @@ static void test_a_dead_neighbour_is_named(void)
     stop(&w);
 }
 
-TEST_MAIN(unit_train_free)
+/* The tests of what learners compute. */
+static void run_computations(void)
 {
     RUN(test_one_learner_is_sgd);
     RUN(test_gradients_that_come_a_step_late);
@@ -790,9 +829,23 @@ TEST_MAIN(unit_train_free)
     RUN(test_the_sum_of_models_stays);
     RUN(test_all_go_on_from_the_mean);
     RUN(test_what_did_not_change_is_not_written);
+    RUN(test_two_learners_come_to_their_mean);
+}
+
+TEST_MAIN(unit_train_free)
+{
+    twin_controls *twin = NULL;
+    const int refused = argc > 1 ? device_test_open(argv[1], &cuda, &twin) : 0;
+    if (refused != 0)
+        return refused;
+    run_computations();
+    if (cuda != NULL) {
+        CHECK(twin == NULL || twin->open_memory == 0);
+        spsh_cuda_close(cuda);
+        return TEST_RESULT();
+    }
     RUN(test_mixing_is_as_fast_as_the_ring_lets_it);
     RUN(test_a_random_ring_mixes_alike_however_large);
-    RUN(test_two_learners_come_to_their_mean);
     RUN(test_who_waits_for_a_slow_learner);
     RUN(test_staleness_is_what_comes_between);
     RUN(test_a_bound_of_0_is_bulk_synchronous);

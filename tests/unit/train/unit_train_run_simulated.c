@@ -338,7 +338,6 @@ static void test_what_is_wrong_is_said(void)
     ends("learners=2,step=1s,strategy=d1-model", NULL, SPSH_E_INVALID_ARG, "train.strategy=NAME");
     ends("learners=2,step=1s,slow=2:3x", NULL, SPSH_E_INVALID_ARG, "learner 2 does not exist");
     ends("learners=2,step=1s", "train.strategy=pipeline", SPSH_E_UNSUPPORTED, "each stage");
-    ends("learners=2,step=1s", "train.backend=cuda", SPSH_E_UNSUPPORTED, "train.backend=cpu");
     ends("learners=2,step=1s", "train.strategy=hogwild", SPSH_E_UNSUPPORTED, "on this node");
     ends("learners=5,step=1s", NULL, SPSH_E_INVALID_ARG, "data.virtual_world");
 }

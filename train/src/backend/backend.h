@@ -359,6 +359,9 @@ typedef struct spsh__backend_ops {
     void (*fork_fn)(spsh__backend *b);
     void (*lane_fn)(spsh__backend *b, uint32_t lane);
     void (*join_fn)(spsh__backend *b);
+    /* Make later operators of b run after the operators that were enqueued on `before`, another
+     * backend of the device. The host does not wait. No other thread may use either meanwhile. */
+    void (*follow_fn)(spsh__backend *b, spsh__backend *before);
     /* Return true if the captured segment was launched: operators enqueue nothing until
      * segment_end_fn, and may be skipped. false: they work, and are captured if possible. Do not
      * wait in between. */
@@ -464,6 +467,13 @@ static inline void spsh__backend_finish(spsh__backend *backend)
 {
     if (backend->ops->finish_fn != NULL)
         backend->ops->finish_fn(backend);
+}
+
+/* Make later operators of b run after the operators that were called on `before`. */
+static inline void spsh__backend_follow(spsh__backend *b, spsh__backend *before)
+{
+    if (b != before && b->ops->follow_fn != NULL)
+        b->ops->follow_fn(b, before);
 }
 
 /* alloc_fn and free_fn of backends in host memory. */

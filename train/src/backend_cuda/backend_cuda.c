@@ -6,7 +6,7 @@
  *
  * There are two lanes, with a stream each. The work of a lane runs in order. Only fork_fn and
  * join_fn order the lanes, with one event each. The state of the event is captured when the wait is
- * enqueued, so one event serves all forks.
+ * enqueued, so one event serves all forks. follow_fn orders two backends in the same way.
  */
 #include "backend_cuda_state.h"
 
@@ -114,6 +114,18 @@ static void join_lanes(spsh__backend *b)
     choose_lane(b, 0);
 }
 
+static void follow(spsh__backend *b, spsh__backend *before)
+{
+    const spsh__cuda_state *self = spsh__cuda_of(b), *other = spsh__cuda_of(before);
+    spsh_error err = SPSH_ERROR_INIT;
+    if (is_idle(b))
+        return;
+    spsh_status rc = self->plugin->event_record_fn(other->passed, spsh__cuda_stream(before), &err);
+    if (rc == SPSH_OK)
+        rc = self->plugin->event_wait_fn(other->passed, spsh__cuda_stream(b), &err);
+    spsh__cuda_failed(b, rc, &err);
+}
+
 uint32_t spsh__cuda_blocks(const spsh__backend *b, uint64_t count)
 {
     const uint64_t blocks = count / SPSH__DEVICE_THREADS + (count % SPSH__DEVICE_THREADS != 0);
@@ -184,6 +196,7 @@ static void cuda_close(spsh__backend *b)
     spsh__cuda_memory_close(b);
     self->plugin->event_close_fn(self->fork);
     self->plugin->event_close_fn(self->join);
+    self->plugin->event_close_fn(self->passed);
     for (uint32_t i = 0; i < SPSH__DEVICE_LANES; i++)
         self->plugin->stream_close_fn(self->lanes[i].stream);
     spsh__free(&b->allocator, self);
@@ -247,6 +260,8 @@ static spsh_status open_streams(spsh__backend *b, spsh_error *err)
         rc = self->plugin->event_open_fn(b->device, 0, &self->fork, err);
     if (rc == SPSH_OK)
         rc = self->plugin->event_open_fn(b->device, 0, &self->join, err);
+    if (rc == SPSH_OK)
+        rc = self->plugin->event_open_fn(b->device, 0, &self->passed, err);
     return rc;
 }
 
@@ -259,6 +274,7 @@ static const spsh__backend_ops cuda_ops = {
     .fork_fn = fork_lanes,
     .lane_fn = choose_lane,
     .join_fn = join_lanes,
+    .follow_fn = follow,
     .stream_fn = first_stream SPSH__CUDA_OPERATORS(SPSH_X),
 };
 #undef SPSH_X

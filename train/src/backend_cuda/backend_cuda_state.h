@@ -84,6 +84,7 @@ struct spsh__cuda_state {
     spsh__cuda_lane_state lanes[SPSH__DEVICE_LANES];
     uint32_t lane;
     void *fork, *join; /* events */
+    void *passed;      /* event: the position that another backend waits for */
     spsh_status rc;    /* the first failure */
     spsh_error err;
     char *pinned; /* slots, and one more position for fetched data */

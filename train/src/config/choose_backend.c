@@ -164,28 +164,11 @@ static spsh_status open_cuda(const spsh__compute_options *o, spsh__compute *c, s
                               "train.backend is cuda, but cannot be used: %.180s", why.message);
 }
 
-/* Reject a strategy that races on a device. */
-static spsh_status check_strategy(const spsh__compute_options *o, spsh_error *err)
-{
-    const bool has_nodes = strcmp(o->config->strategy, "hierarchical") == 0;
-    if (!o->needs_host)
-        return SPSH_OK;
-    return SPSH_FAIL(err, SPSH_E_UNSUPPORTED,
-                     "train.strategy %s%s%s cannot run on a GPU, because its exchanges change "
-                     "weights during the computation; set %s, or train.backend=cpu",
-                     o->config->strategy, has_nodes ? " with train.outer " : "",
-                     has_nodes ? o->config->outer : "",
-                     has_nodes ? "train.outer=d1-model or dpsgd-ring"
-                               : "train.strategy=allreduce or d1-model");
-}
-
 spsh_status spsh__compute_open(const spsh__compute_options *o, spsh__compute *ret, spsh_error *err)
 {
     const spsh__backend_choice choice = o->config->backend;
     spsh__compute c = {.cuda = NULL};
-    spsh_status rc = choice == SPSH__BACKEND_CUDA ? check_strategy(o, err) : SPSH_OK;
-    if (rc != SPSH_OK)
-        return rc;
+    spsh_status rc = SPSH_OK;
     if (choice == SPSH__BACKEND_CPU || choice == SPSH__BACKEND_REFERENCE)
         rc = open_on_host(o, NULL, &c, err);
     else if (choice == SPSH__BACKEND_AUTO || o->is_for_reading)
@@ -194,8 +177,6 @@ spsh_status spsh__compute_open(const spsh__compute_options *o, spsh__compute *re
         rc = open_cuda(o, &c, err);
     if (rc == SPSH_OK && c.cuda != NULL)
         rc = log_device(o, &c, err);
-    if (rc == SPSH_OK && c.cuda != NULL)
-        rc = check_strategy(o, err);
     if (rc == SPSH_OK)
         *ret = c;
     else

@@ -19,7 +19,6 @@ typedef struct spsh__compute_options {
     spsh__comm *comm;    /* all ranks compute on the same kind of backend; NULL: one rank */
     bool is_for_reading; /* the model was trained elsewhere: fall back if this machine lacks the
                             device, or the backend lacks the precision */
-    bool needs_host;     /* the strategy would race on a device (spsh__strategy_needs_host) */
     const spsh_allocator *allocator;
 } spsh__compute_options;
 
@@ -31,9 +30,8 @@ typedef struct spsh__compute {
 } spsh__compute;
 
 /* Return SPSH_E_NOT_FOUND, _VERSION, _UNSUPPORTED, or _IO if train.backend is cuda and there is no
- * device or a required library is missing; SPSH_E_UNSUPPORTED if the strategy runs only on the
- * host; SPSH_E_INVALID_ARG if the device does not exist or the backend lacks the precision;
- * SPSH_E_NO_MEMORY. */
+ * device or a required library is missing; SPSH_E_INVALID_ARG if the device does not exist or the
+ * backend lacks the precision; SPSH_E_NO_MEMORY. */
 spsh_status spsh__compute_open(const spsh__compute_options *options, spsh__compute *ret,
                                spsh_error *err);
 void spsh__compute_close(spsh__compute *c); /* accepts an all-zero struct */

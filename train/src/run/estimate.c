@@ -175,7 +175,6 @@ static spsh_status open_compute(spsh__estimating *e, spsh_error *err)
     const spsh__compute_options options = {.config = e->config,
                                            .threads = 1,
                                            .local_rank = e->launch.local_rank,
-                                           .needs_host = spsh__run_needs_host(e->config),
                                            .allocator = spsh_allocator_default()};
     const spsh_status rc = spsh__compute_open(&options, &e->compute, err);
     if (rc == SPSH_OK)

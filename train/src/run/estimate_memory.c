@@ -12,6 +12,7 @@
 #include "backend_cuda/backend_cuda_count.h"
 #include "estimate.h"
 #include "feed/frame_batch.h"
+#include "run_setup.h"
 #include "speechshard/inside.h"
 #include "strategy/device_sum.h"
 #include "strategy/gradient_sum.h"
@@ -285,6 +286,16 @@ static spsh_status count_reader(const spsh__estimating *e, counter *c,
     return rc;
 }
 
+/* The second backend of a learner whose model others change while it computes: what it takes at
+ * its start, and two parts of the arena. */
+static uint64_t arena_backend_bytes(const spsh__estimating *e, uint64_t open_bytes)
+{
+    const uint64_t arena = e->out->weight_bytes;
+    if (!spsh__run_is_asynchronous(e->config) || strcmp(e->config->strategy, "hogwild") == 0)
+        return 0;
+    return open_bytes + 2 * (arena < SPSH__PART_BYTES ? arena : (uint64_t)SPSH__PART_BYTES);
+}
+
 static spsh_status count_device(const spsh__estimating *e, const counter *c, spsh_error *err)
 {
     spsh_train_estimate *out = e->out;
@@ -295,7 +306,7 @@ static spsh_status count_device(const spsh__estimating *e, const counter *c, sps
     out->loader_device_bytes = spsh__feed_device_bytes(e->feed) + e->dev_device_bytes;
     /* Memory that the libraries use already: part of the run, and no longer free. */
     const uint64_t open_bytes = spsh__cuda_open_bytes(e->compute.backend);
-    out->work_bytes += c->scratch_bytes + open_bytes;
+    out->work_bytes += c->scratch_bytes + open_bytes + arena_backend_bytes(e, open_bytes);
     out->device_bytes = out->loader_device_bytes + out->weight_bytes + out->gradient_bytes +
                         out->copy_bytes + out->moment_bytes + out->activation_bytes +
                         out->work_bytes + (has_device_sums(e) ? out->sum_bytes : 0);

@@ -120,7 +120,6 @@ static spsh_status open_backend(spsh__run *r, spsh_error *err)
         .threads = spsh__run_threads(r->setup.config, r->world->launch.local_size),
         .local_rank = r->world->launch.local_rank,
         .comm = r->world->comm,
-        .needs_host = spsh__run_needs_host(r->setup.config),
         .allocator = spsh_allocator_default()};
     const spsh_status rc = spsh__compute_open(&options, &r->compute, err);
     if (rc != SPSH_OK)

@@ -29,8 +29,8 @@ spsh_status spsh__run_stay_on_host(spsh__config *c, spsh_error *err)
 {
     if (c->backend == SPSH__BACKEND_CUDA)
         return SPSH_FAIL(err, SPSH_E_UNSUPPORTED,
-                         "train.backend is cuda, but simulated and recorded runs compute on the "
-                         "host; set train.backend=cpu");
+                         "train.backend is cuda, but recorded runs compute on the host; set "
+                         "train.backend=cpu");
     if (c->backend == SPSH__BACKEND_AUTO)
         c->backend = SPSH__BACKEND_CPU;
     return SPSH_OK;
@@ -94,12 +94,6 @@ bool spsh__run_is_asynchronous(const spsh__config *config)
 {
     const spsh__strategy_options options = {.outer = config->outer};
     return !spsh__strategy_goes_in_step(config->strategy, &options);
-}
-
-bool spsh__run_needs_host(const spsh__config *config)
-{
-    const spsh__strategy_options options = {.outer = config->outer};
-    return spsh__strategy_needs_host(config->strategy, &options);
 }
 
 char *spsh__setup_text(const spsh__run_setup *s)

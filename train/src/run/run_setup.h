@@ -34,8 +34,7 @@ char *spsh__setup_record_text(const spsh__run_setup *s, uint32_t local_size);
 
 /* Reject a configuration that world_size processes cannot train. */
 spsh_status spsh__run_check(const spsh__config *config, uint32_t world_size, spsh_error *err);
-/* Reject train.backend cuda, and set `auto` to the host: for a run whose order of sums is recorded
- * or simulated. */
+/* Reject train.backend cuda, and set `auto` to the host: for a run that is recorded or repeated. */
 spsh_status spsh__run_stay_on_host(spsh__config *config, spsh_error *err);
 /* Threads of the model per process if local_size processes share the node. */
 uint32_t spsh__run_threads(const spsh__config *config, uint32_t local_size);
@@ -53,8 +52,6 @@ spsh_status spsh__run_vocabulary(const spsh__config *config, const char *config_
 void spsh__run_widen(spsh__model_limits *limits, const spsh__model_limits *by);
 /* True if the strategy's learners are asynchronous. */
 bool spsh__run_is_asynchronous(const spsh__config *config);
-/* True if the strategy needs the host: on a GPU its two tasks would race. */
-bool spsh__run_needs_host(const spsh__config *config);
 /* True if each rank has one stage of the model. */
 static inline bool spsh__run_is_staged(const spsh__config *c)
 {

@@ -43,12 +43,13 @@ static spsh_status configure(spsh__run_world *w, const spsh_train_options *o, sp
     if (p->theatre->cluster.deadline_ms > 0)
         w->comm->deadline_ms = p->theatre->cluster.deadline_ms;
     c->threads = 1;
-    const spsh_status rc = spsh__run_stay_on_host(c, err);
-    if (rc == SPSH_OK && spsh__run_is_staged(c))
+    if (c->backend == SPSH__BACKEND_AUTO) /* a device is shared by all learners: only on request */
+        c->backend = SPSH__BACKEND_CPU;
+    if (spsh__run_is_staged(c))
         return SPSH_FAIL(err, SPSH_E_UNSUPPORTED,
                          "train.strategy pipeline cannot be simulated, because the time of each "
                          "stage is not known");
-    return rc;
+    return SPSH_OK;
 }
 
 static spsh_status open_runtime(spsh__run_world *w, uint64_t run, const spsh_allocator *allocator,

@@ -4,6 +4,16 @@
  *     weights <-- read ---- arena      computing task, before forward: weights for the gradient
  *     arena   <-- update               computing task, after backward: slice by slice
  *     arena   <-> take, mix            both: send snapshots, mix in snapshots of others (parts.h)
+ *
+ * The learner's backend makes the updates; the backend of the arena does the rest, under the lock.
+ * On a device, an operator returns before its work is done, so the lock orders only calls. The
+ * computing task also orders the work of the two backends (spsh__backend_follow):
+ *
+ *     learner   backward | update part |          | forward ...
+ *                       ^             |          ^
+ *     arena     mix ----'             '--> mix, copy to the weights
+ *
+ * The training stream waits only for what is enqueued on the arena then, and never for the host.
  */
 #ifndef SPSH_TRAIN_OWN_MODEL_H
 #define SPSH_TRAIN_OWN_MODEL_H
@@ -37,6 +47,9 @@ static inline void spsh__own_model_mixed(spsh__own_model *m, uint32_t part)
         m->mixes[part]++;
 }
 
+/* Take a part as floats, to send it. Under the lock. After a failure of the backend, its status:
+ * the floats are not the model's. */
+spsh_status spsh__own_model_take(spsh__own_model *m, uint32_t part, float *to, spsh_error *err);
 /* Copy all parts to `weights`, each under the lock. Computing task only. */
 spsh_status spsh__own_model_read(spsh__own_model *m, spsh_error *err);
 /* slice_fn of strategies: the slices are the parts. The lock is held for a part until the next

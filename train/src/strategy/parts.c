@@ -44,7 +44,6 @@ void spsh__parts_take(spsh__parts *p, uint32_t part, float *to)
 void spsh__parts_put(spsh__parts *p, uint32_t part, const float *from)
 {
     p->backend->ops->write_f32_fn(p->backend, at(p, part), from, spsh__parts_elements(p, part));
-    spsh__backend_finish(p->backend);
 }
 
 void spsh__parts_mix(spsh__parts *p, uint32_t part, double weight, const float *theirs,
@@ -55,7 +54,6 @@ void spsh__parts_mix(spsh__parts *p, uint32_t part, double weight, const float *
         p->host[i] = theirs[i] - mine[i];
     p->backend->ops->write_f32_fn(p->backend, p->scratch, p->host, count);
     p->backend->ops->axpy_fn(p->backend, weight, p->scratch, at(p, part), count);
-    spsh__backend_finish(p->backend);
 }
 
 void spsh__parts_save(spsh__parts *p, float *aside, bool *is_aside)

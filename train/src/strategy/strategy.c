@@ -56,12 +56,6 @@ bool spsh__strategy_goes_in_step(const char *name, const spsh__strategy_options 
     return ops == NULL || !ops->has_own_model || ops->goes_in_step;
 }
 
-bool spsh__strategy_needs_host(const char *name, const spsh__strategy_options *options)
-{
-    const spsh__strategy_ops *ops = find(name);
-    return ops != NULL && ops->needs_runtime && !spsh__strategy_goes_in_step(name, options);
-}
-
 void spsh__strategy_close(spsh__strategy *s)
 {
     if (s == NULL)

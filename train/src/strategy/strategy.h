@@ -186,11 +186,6 @@ void spsh__strategy_close(spsh__strategy *s); /* NULL is fine */
  * known in advance. For hierarchical, the outer strategy decides. */
 bool spsh__strategy_goes_in_step(const char *name, const spsh__strategy_options *options);
 
-/* Return true if a serving task changes the weights while a gradient is computed. On a GPU each of
- * the two tasks has a stream, and no event orders their accesses: such a strategy runs only on the
- * host. */
-bool spsh__strategy_needs_host(const char *name, const spsh__strategy_options *options);
-
 /* spsh__leaf_count: number of leaves of this rank. spsh__leaf_of: leaf of this rank's batch `own`,
  * counted from 0. */
 uint32_t spsh__leaf_count(const spsh__learner *l);

@@ -80,8 +80,8 @@ static spsh_status ask(adpsgd *a, spsh_error *err)
                              .number = a->exchange,
                              .bytes = snapshot,
                              .size_bytes = spsh__parts_bytes(&a->model.parts, a->asked)};
-    spsh__parts_take(&a->model.parts, a->asked++, snapshot);
-    return t->ops->post_fn(t, a->peer, &m, err);
+    const spsh_status rc = spsh__own_model_take(&a->model, a->asked++, snapshot, err);
+    return rc != SPSH_OK ? rc : t->ops->post_fn(t, a->peer, &m, err);
 }
 
 static spsh_status begin(adpsgd *a, spsh_error *err)
@@ -108,8 +108,9 @@ static spsh_status answer(adpsgd *a, const spsh__message *m, spsh_error *err)
                                 .number = m->number,
                                 .bytes = a->mine,
                                 .size_bytes = m->size_bytes};
-    spsh__parts_take(&a->model.parts, m->part, a->mine);
-    const spsh_status rc = t->ops->post_fn(t, m->from, &back, err);
+    spsh_status rc = spsh__own_model_take(&a->model, m->part, a->mine, err);
+    if (rc == SPSH_OK)
+        rc = t->ops->post_fn(t, m->from, &back, err);
     if (rc != SPSH_OK)
         return rc;
     spsh__parts_mix(&a->model.parts, m->part, a->weight, m->bytes, a->mine);

@@ -60,7 +60,6 @@ static void read_shared(hogwild *h)
 
 static spsh_status before_forward(spsh__strategy *s, spsh_error *err)
 {
-    spsh__backend_finish(s->learner->backend);
     read_shared(state_of(s));
     return spsh__strategy_own_zero(s, err);
 }

@@ -71,8 +71,8 @@ static spsh_status send_weights(ps *p, uint32_t part, uint32_t to, spsh_error *e
                              .size_bytes = spsh__parts_bytes(&p->model.parts, part)};
     c->version = p->versions[part];
     c->answered++;
-    spsh__parts_take(&p->model.parts, part, p->sent);
-    return t->ops->post_fn(t, to, &m, err);
+    const spsh_status rc = spsh__own_model_take(&p->model, part, p->sent, err);
+    return rc != SPSH_OK ? rc : t->ops->post_fn(t, to, &m, err);
 }
 
 /* Return true if a learner's next answer is due: it would be at most `bound` steps ahead of `last`,
@@ -111,7 +111,6 @@ static spsh_status take_push(ps *p, const spsh__message *m, spsh_error *err)
     const double scale = l->options.scales_by_staleness && stale > 1 ? 1.0 / (double)stale : 1;
     ops->write_f32_fn(p->model.backend, p->gradients, m->bytes, count);
     l->update_fn(l->update_user, &slice, p->gradients, scale);
-    spsh__backend_finish(p->model.backend);
     p->versions[m->part]++;
     spsh__learner_stale(l, stale);
     c->came = m->number + 1;
