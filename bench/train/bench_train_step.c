@@ -20,7 +20,8 @@
 #include "bench_kit.h"
 #include "model/model.h"
 
-enum { LABEL_FRAMES = 8, STEPS_MAX = 1000, LOSS_SCALE = 1024 };
+/* PADDING: maximum number of utterances that a model adds to a batch */
+enum { LABEL_FRAMES = 8, STEPS_MAX = 1000, LOSS_SCALE = 1024, PADDING = 64 };
 
 static const spsh__sgd sgd = {.rate = 2e-5, .momentum = 0.9, .is_nesterov = true};
 
@@ -55,12 +56,13 @@ static uint64_t draw(uint64_t sequence, uint64_t i)
 static void make_batch(job *j, uint32_t batch, uint32_t frames, bool is_varied)
 {
     const size_t values = (size_t)batch * frames * j->shape.inputs;
+    const size_t padded = (size_t)batch + PADDING;
     j->features = (float *)take(values, sizeof(float));
     j->lengths = (uint32_t *)take(batch, sizeof(uint32_t));
     j->out_lengths = (uint32_t *)take(batch, sizeof(uint32_t));
-    j->offsets = (uint32_t *)take(batch + 1, sizeof(uint32_t));
+    j->offsets = (uint32_t *)take(padded + 1, sizeof(uint32_t));
     j->labels = (uint32_t *)take((size_t)batch * frames, sizeof(uint32_t));
-    j->results = (spsh__ctc_result *)take(batch, sizeof(spsh__ctc_result));
+    j->results = (spsh__ctc_result *)take(padded, sizeof(spsh__ctc_result));
     for (size_t i = 0; i < values; i++)
         j->features[i] = (float)(draw(1, i) >> 40) / (float)(1 << 23) - 1;
     for (uint32_t n = 0; n < batch; n++) {
@@ -68,6 +70,8 @@ static void make_batch(job *j, uint32_t batch, uint32_t frames, bool is_varied)
         j->lengths[n] = frames - less;
         j->offsets[n + 1] = j->offsets[n] + j->lengths[n] / LABEL_FRAMES;
     }
+    for (size_t n = batch; n < padded; n++)
+        j->offsets[n + 1] = j->offsets[n];
     for (uint32_t i = 0; i < j->offsets[batch]; i++)
         j->labels[i] = 1 + (uint32_t)(draw(3, i) % (j->shape.outputs - 1));
     j->batch = (spsh__model_batch){
@@ -97,8 +101,9 @@ static double step(job *j)
     const uint32_t batch = j->batch.batch;
     const spsh__label_batch labels = {j->labels, j->offsets};
     const uint32_t frames = spsh__model_padded_frames(j->model, j->batch.frames);
-    const spsh__ctc_shape shape = {spsh__model_out_frames(j->model, frames), batch,
-                                   j->shape.outputs, 0, j->loss_scale / batch};
+    const spsh__ctc_shape shape = {spsh__model_out_frames(j->model, frames),
+                                   spsh__model_padded_batch(j->model, batch), j->shape.outputs, 0,
+                                   j->loss_scale / batch};
     spsh__ctc_io io = {.dlogits = spsh__model_logit_gradients(j->model), .results = j->results};
     double loss = 0;
     check_ok(spsh__model_forward(j->model, &j->batch, true, &io.logits, j->out_lengths, &err));

@@ -106,7 +106,7 @@ def test_train_and_go_on(work):
     equal(done.returncode, 0, f"train: {done.stderr}")
     check("weights on cuda;" in done.stderr, f"the backend: {done.stderr}")
     check("computes on cuda, device 0 of 2 (twin 0), bf16; not deterministic" in done.stderr, f"what on: {done.stderr}")
-    told = re.search(r"CUDA graphs: \d+ of \d+ segments of steps .*; \d+ were captured, 0 could", done.stderr)
+    told = re.search(r"CUDA graphs: \d+ of \d+ batches ran as graphs; .*, \d+ captured, 0 could", done.stderr)
     check(told is not None, f"graphs: {done.stderr}")
     done = train(work, "with", "run", "train.precision=fp16", "--resume", "auto")
     equal(done.returncode, 0, f"train --resume auto: {done.stderr}")

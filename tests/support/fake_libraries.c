@@ -188,6 +188,7 @@ fake_cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtMatmulDesc_
                                     cublasLtMatmulPreference_t preferred, int wanted,
                                     cublasLtMatmulHeuristicResult_t *results, int *ret_count)
 {
+    twin_controls_get()->heuristics++;
     const preference *own = (const void *)preferred;
     algorithm one = {.schemes = own->schemes, .magic = MAGIC};
     (void)handle, (void)p, (void)a, (void)b;
@@ -489,6 +490,7 @@ static cudnnStatus_t fake_cudnnGetConvolutionForwardAlgorithm_v7(
     int *ret_count, cudnnConvolutionFwdAlgoPerf_t *rows)
 {
     (void)handle, (void)x, (void)w, (void)c, (void)y;
+    twin_controls_get()->heuristics++;
     if (wanted < CANDIDATES)
         return CUDNN_STATUS_BAD_PARAM;
     FILL_ALGORITHMS(rows, cudnnConvolutionFwdAlgo_t);
@@ -502,6 +504,7 @@ static cudnnStatus_t fake_cudnnGetConvolutionBackwardDataAlgorithm_v7(
     int *ret_count, cudnnConvolutionBwdDataAlgoPerf_t *rows)
 {
     (void)handle, (void)w, (void)dy, (void)c, (void)dx;
+    twin_controls_get()->heuristics++;
     if (wanted < CANDIDATES)
         return CUDNN_STATUS_BAD_PARAM;
     FILL_ALGORITHMS(rows, cudnnConvolutionBwdDataAlgo_t);
@@ -515,6 +518,7 @@ static cudnnStatus_t fake_cudnnGetConvolutionBackwardFilterAlgorithm_v7(
     int *ret_count, cudnnConvolutionBwdFilterAlgoPerf_t *rows)
 {
     (void)handle, (void)x, (void)dy, (void)c, (void)dw;
+    twin_controls_get()->heuristics++;
     if (wanted < CANDIDATES)
         return CUDNN_STATUS_BAD_PARAM;
     FILL_ALGORITHMS(rows, cudnnConvolutionBwdFilterAlgo_t);

@@ -834,6 +834,7 @@ static spsh_status synchronize(void *handle, spsh_error *err)
 {
     stream *of = NULL;
     enter();
+    twin_state.waits++;
     spsh_status rc = find_stream(handle, &of, err);
     if (rc == SPSH_OK)
         rc = check_no_capture("waiting for a stream", err);
@@ -990,6 +991,7 @@ static spsh_status event_synchronize(void *opaque, spsh_error *err)
 {
     const event *of = opaque;
     enter();
+    twin_state.waits++;
     spsh_status rc = check_asked(of, err);
     if (rc == SPSH_OK && of->last != NULL) {
         const twin_clock then = of->last->clock;
@@ -1154,7 +1156,10 @@ static void graph_close(void *opaque)
 {
     if (opaque == NULL)
         return;
+    const graph *closed = opaque;
     enter();
+    if (closed->references > 1 && !twin_state.is_lost)
+        twin_stop("a graph was closed while it may be in flight");
     drop_graph(opaque);
     twin_state.open_graphs--;
     leave();

@@ -18,7 +18,7 @@
 #include <locale.h>
 #include <math.h>
 
-#include "backend_cuda/backend_cuda.h"
+#include "backend_cuda/backend_cuda_state.h"
 #include "device_test.h"
 #include "doubles.h"
 #include "fault_alloc.h"
@@ -292,6 +292,61 @@ static void test_downloads_come_with_finish(void)
     spsh__backend_close(b);
 }
 
+/* ------------------------------------------------------------------------------------------ plans
+ */
+
+/* Convolve batches of 1 ... count shapes, and multiply matrices of as many. Return the number of
+ * algorithms that the libraries were asked for. */
+static uint64_t do_shapes(spsh__backend *b, uint32_t first, uint32_t end,
+                          spsh__backend_buffer zeros)
+{
+    const uint64_t before = twin->heuristics;
+    for (uint32_t i = first; i < end; i++) {
+        const spsh__conv_shape shape = {.batch = 1 + i / 50,
+                                        .in_channels = 1,
+                                        .out_channels = 1,
+                                        .in_bins = 1,
+                                        .in_frames = 1 + i % 50,
+                                        .out_bins = 1,
+                                        .out_frames = 1 + i % 50,
+                                        .kernel_bins = 1,
+                                        .kernel_frames = 1,
+                                        .stride_bins = 1,
+                                        .stride_frames = 1};
+        const spsh__gemm g = {.m = 1 + i / 50,
+                              .n = 1 + i % 50,
+                              .k = 1,
+                              .a = zeros,
+                              .b = zeros,
+                              .c = spsh__at(b->ops, zeros, 65536),
+                              .a_stride = 1,
+                              .b_stride = 50,
+                              .c_stride = 50};
+        b->ops->conv_forward_fn(b, &shape, zeros, zeros, zeros, spsh__at(b->ops, zeros, 65536));
+        b->ops->gemm_fn(b, &g);
+    }
+    check_status(b);
+    return twin->heuristics - before;
+}
+
+/* A run has some hundred shapes, which all keep their plans. With more, the recent ones do. */
+static void test_plans_stay(void)
+{
+    spsh__backend *b = open_device(SPSH__FP32, false);
+    spsh__backend_buffer zeros = {NULL, false};
+    REQUIRE(b->ops->alloc_fn(b, 2 * 65536, &zeros, &err) == SPSH_OK);
+    if (twin != NULL && do_shapes(b, 0, 1, zeros) > 0) { /* else there are no libraries */
+        CHECK_U64(do_shapes(b, 1, 700, zeros), 2 * 699);
+        CHECK_U64(do_shapes(b, 0, 700, zeros), 0);
+        CHECK_U64(do_shapes(b, 700, 3000, zeros), 2 * 2300);
+        CHECK(do_shapes(b, 2300, 3000, zeros) < 70);
+        CHECK(do_shapes(b, 0, 700, zeros) > 350);
+    }
+    b->ops->free_fn(b, zeros);
+    spsh__backend_close(b);
+    check_nothing_is_open();
+}
+
 /* --------------------------------------------------------------------------------------- segments
  */
 
@@ -506,28 +561,28 @@ static void test_segments_go_with_memory(void)
     net_close(&kept);
 }
 
-/* More shapes than graphs are kept, then a number that is too high. */
+/* More shapes than graphs are kept, in turn, so that each is evicted before it returns. Two steps in
+ * a row capture a shape. Then a number that is too high. */
 static void test_segments_of_many_shapes(void)
 {
     net plain, kept;
     net_open(&plain, false);
     net_open(&kept, true);
-    for (uint32_t round = 0; round < 3; round++) {
-        for (uint64_t key = 1; key <= 30; key++) {
-            net_step(&plain, (uint32_t)key, key, 0);
-            net_step(&kept, (uint32_t)key, key, 0);
-        }
+    for (uint64_t i = 0; i < 2 * (SPSH__CUDA_KEYS + 9); i++) {
+        net_step(&plain, (uint32_t)(i % 7), 1 + i / 2, 0);
+        net_step(&kept, (uint32_t)(i % 7), 1 + i / 2, 0);
     }
     check_same(&plain, &kept);
-    CHECK_U64(spsh__cuda_segments_counted(kept.b).kept, 0); /* each was dropped before its reuse */
-    if (twin != NULL)
-        CHECK_U64(twin->open_graphs, 0);
+    spsh__cuda_segment_counts counts = spsh__cuda_segments_counted(kept.b);
+    CHECK_U64(counts.kept, SPSH__CUDA_KEYS + 9);
+    CHECK_U64(counts.evicted, 9);
+    CHECK_U64(counts.launched, 0);
     for (uint32_t step = 0; step < 4; step++) {
         for (uint64_t key = 1; key <= 25; key += 3)
             net_step(&kept, step, key, 63);
         net_step(&kept, step, 1, 64);
     }
-    CHECK_U64(spsh__cuda_segments_counted(kept.b).kept, 9);
+    CHECK_U64(spsh__cuda_segments_counted(kept.b).kept, counts.kept + 9);
     net_close(&plain);
     net_close(&kept);
     check_nothing_is_open();
@@ -787,6 +842,7 @@ TEST_MAIN(unit_train_device)
     RUN(test_same_bits_each_time);
     RUN(test_memory_goes_both_ways);
     RUN(test_downloads_come_with_finish);
+    RUN(test_plans_stay);
     RUN(test_segments_are_what_was_kept);
     RUN(test_segments_go_with_memory);
     RUN(test_segments_of_many_shapes);

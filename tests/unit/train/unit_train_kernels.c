@@ -62,6 +62,14 @@ void *spsh__cuda_scratch(spsh__backend *b, uint32_t number, size_t size_bytes)
     return memory;
 }
 
+static uint32_t batch_size; /* utterances of the rows of a sum */
+
+uint32_t spsh__cuda_batch_size(const spsh__backend *b)
+{
+    (void)b;
+    return batch_size;
+}
+
 const uint32_t *spsh__cuda_lengths(spsh__backend *b, const uint32_t *lengths)
 {
     (void)b;
@@ -579,6 +587,7 @@ static void run_bias_forward(spsh__backend *b, const void *arguments)
 static void run_bias_backward(spsh__backend *b, const void *arguments)
 {
     const lines *l = arguments;
+    batch_size = l->s->batch; /* rows are grouped as if the batch was padded */
     spsh__cuda_bias_backward(b, (size_t)l->s->frames * l->s->batch, l->s->width, l->to.buffer,
                              l->from.buffer);
 }
@@ -587,6 +596,7 @@ static void run_bias_backward(spsh__backend *b, const void *arguments)
 static void run_two_sums(spsh__backend *b, const void *arguments)
 {
     const lines *l = arguments;
+    batch_size = 0; /* there is no batch */
     const spsh__cuda_sums sums = {.rows = (size_t)l->s->frames * l->s->batch,
                                   .width = l->s->width,
                                   .also_width = l->s->width - l->s->width / 3,
@@ -802,6 +812,7 @@ static void arrange_case(spsh__backend *b, uint32_t halves)
                                   : (t * s->batch + n) * s->width + w] = get(&l.from, i);
             }
             l.arrange = (spsh__arrange){.batch = s->batch,
+                                        .feature_batch = s->batch,
                                         .frames = frames,
                                         .width = s->width,
                                         .is_conv = is_conv != 0,

@@ -238,6 +238,7 @@ typedef struct spsh__arrange {
     uint32_t batch, frames, width;
     bool is_conv;            /* to [N][1][F][T], else to rows [T][N][W] */
     const void *features;    /* [batch][feature_frames][width] floats */
+    uint32_t feature_batch;  /* utterances in `features`, at most `batch` */
     uint32_t feature_frames; /* frames in `features`, at most `frames`; the rest is padding */
     const uint32_t *lengths; /* `in` of batch_fn; at most feature_frames */
     spsh__backend_buffer to;
@@ -439,8 +440,9 @@ struct spsh__backend {
      * of a gemm that makes logits or dw.
      */
     bool has_half;
-    uint64_t model_count; /* models opened so far; part of their segment keys */
-    void *state;          /* the backend's */
+    uint64_t model_count;    /* models opened so far; part of their segment keys */
+    uint32_t batch_multiple; /* with segments: models pad batches to a multiple of it */
+    void *state;             /* the backend's */
 };
 
 typedef struct spsh__backend_options {

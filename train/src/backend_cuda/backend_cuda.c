@@ -287,6 +287,7 @@ spsh_status spsh__backend_cuda_open(spsh__backend *backend, const spsh__backend_
         return SPSH_NO_MEMORY(err);
     backend->state = self;
     backend->ops = &cuda_ops;
+    backend->batch_multiple = SPSH__CUDA_BATCH_MULTIPLE;
     self->conv_bytes_max = CONV_BYTES_MAX;
     self->plugin = spsh_cuda_plugin_of(options->cuda);
     self->about = (spsh_cuda_device)SPSH_CUDA_DEVICE_INIT;

@@ -20,6 +20,10 @@
 #include "cuda/kernels.h"
 #include "speechshard/inside.h"
 
+/* Models pad the utterances of a batch to a multiple of this number, so that shapes are few. Sums
+ * over rows are grouped as if they were padded, so the padding does not change their bits. */
+#define SPSH__CUDA_BATCH_MULTIPLE UINT32_C(8)
+
 typedef struct spsh__cuda_state spsh__cuda_state; /* backend->state; opaque here */
 
 /* Index of a kernel in the list: SPSH__KERNEL_CLIP_FORWARD, ... */
@@ -60,6 +64,8 @@ uint32_t spsh__cuda_lane(const spsh__backend *b);
  * once. */
 void *spsh__cuda_scratch(spsh__backend *b, uint32_t number, size_t size_bytes);
 
+/* Utterances of the batch that was passed to batch_fn; 0: none was. */
+uint32_t spsh__cuda_batch_size(const spsh__backend *b);
 /* The device's copy of lengths that were passed to batch_fn. */
 const uint32_t *spsh__cuda_lengths(spsh__backend *b, const uint32_t *lengths);
 

@@ -421,6 +421,7 @@ void spsh__cuda_batch(spsh__backend *b, const spsh__batch_lengths *l)
 {
     spsh__cuda_lengths_state *lengths = &spsh__cuda_of(b)->lengths;
     spsh_error err = SPSH_ERROR_INIT;
+    lengths->batch = l->batch;
     if (spsh__cuda_of(b)->count.is_on) {
         count_lengths(b, l->batch);
         return;
@@ -430,7 +431,7 @@ void spsh__cuda_batch(spsh__backend *b, const spsh__batch_lengths *l)
         void *memory = NULL;
         const uint32_t capacity = lengths_capacity(l->batch);
         spsh__cuda_free(b, before);
-        *lengths = (spsh__cuda_lengths_state){.capacity = 0};
+        *lengths = (spsh__cuda_lengths_state){.batch = l->batch};
         const spsh_status rc =
             alloc_elements(b, 2 * (size_t)capacity, sizeof(uint32_t), &memory, &err);
         spsh__cuda_failed(b, rc, &err);
@@ -445,6 +446,11 @@ void spsh__cuda_batch(spsh__backend *b, const spsh__batch_lengths *l)
     if (l->out != l->in)
         spsh__cuda_upload(b, lengths->device + lengths->capacity, l->out,
                           l->batch * sizeof(uint32_t));
+}
+
+uint32_t spsh__cuda_batch_size(const spsh__backend *b)
+{
+    return spsh__cuda_of(b)->lengths.batch;
 }
 
 const uint32_t *spsh__cuda_lengths(spsh__backend *b, const uint32_t *lengths)

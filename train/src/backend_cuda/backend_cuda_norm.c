@@ -64,7 +64,7 @@ static void put(norm_call *c, uint32_t kernel, uint32_t blocks_x, uint32_t block
 
 static void cut_parts(spsh__norm_job *job)
 {
-    const uint64_t rows = (uint64_t)job->frames * job->batch;
+    const uint64_t rows = (uint64_t)job->frames * job->padded;
     uint64_t part_size = spsh__divide_up(rows, PARTS_MAX);
     uint64_t parts = 0;
     if (job->is_conv != 0) {
@@ -87,6 +87,7 @@ static bool norm_open(norm_call *c, const spsh__norm_shape *s, const uint32_t *l
     spsh__norm_job *job = &c->job;
     job->is_conv = s->is_conv;
     job->batch = s->batch;
+    job->padded = (uint32_t)spsh__round_up(s->batch, SPSH__CUDA_BATCH_MULTIPLE);
     job->channels = s->channels;
     job->bins = s->is_conv ? s->bins : 1;
     job->frames = s->frames;

@@ -292,7 +292,7 @@ void spsh__cuda_arrange(spsh__backend *b, const spsh__arrange *a)
 {
     const spsh__cuda_plugin *plugin = spsh_cuda_plugin_of(b->cuda);
     const uint32_t *lengths = spsh__cuda_lengths(b, a->lengths);
-    const size_t features = (size_t)a->batch * a->feature_frames * a->width;
+    const size_t features = (size_t)a->feature_batch * a->feature_frames * a->width;
     const size_t count = (size_t)a->batch * a->frames * a->width;
     const spsh__device_use uses[] = {
         {a->features, features * sizeof(float), 0},
@@ -315,19 +315,27 @@ void spsh__cuda_arrange(spsh__backend *b, const spsh__arrange *a)
 
 /* ---- sums of columns */
 
+/* Group rows as if the batch was padded (SPSH__CUDA_BATCH_MULTIPLE). */
+static void group_rows(spsh__columns_job *job, size_t rows, uint32_t batch)
+{
+    job->batch = batch == 0 || rows % batch != 0 ? SPSH__CUDA_BATCH_MULTIPLE : batch;
+    job->padded = (uint32_t)spsh__round_up(job->batch, SPSH__CUDA_BATCH_MULTIPLE);
+    job->rows = job->batch == job->padded ? rows : rows / job->batch * job->padded;
+    job->part_rows = spsh__divide_up(job->rows, PARTS_MAX);
+    job->part_rows = job->part_rows < PART_ROWS ? PART_ROWS : job->part_rows;
+    job->parts = (uint32_t)spsh__divide_up(job->rows, job->part_rows);
+}
+
 void spsh__cuda_add_sums(spsh__backend *b, const spsh__cuda_sums *s)
 {
     spsh__columns_job job = {.x = spsh__cuda_array(b, s->x),
                              .to = spsh__cuda_array(b, s->to),
                              .also = spsh__cuda_array(b, s->also),
-                             .rows = s->rows,
-                             .part_rows = spsh__divide_up(s->rows, PARTS_MAX),
                              .width = s->width,
                              .also_width = s->also_width};
     if (s->rows == 0 || s->width == 0)
         return;
-    job.part_rows = job.part_rows < PART_ROWS ? PART_ROWS : job.part_rows;
-    job.parts = (uint32_t)spsh__divide_up(s->rows, job.part_rows);
+    group_rows(&job, s->rows, spsh__cuda_batch_size(b));
     const size_t size_bytes = (size_t)job.parts * s->width * sizeof(double);
     job.partial = spsh__cuda_scratch(b, 0, size_bytes);
     if (job.partial == NULL)

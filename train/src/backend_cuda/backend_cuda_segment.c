@@ -9,8 +9,12 @@
  * never tried again, and that is not an error.
  *
  * A graph contains the pointers of its operators. Freeing or moving memory therefore drops all
- * graphs. They are captured again later. Graphs of KEYS shapes are kept, and the least recently
- * used shape is dropped.
+ * graphs. They are captured again later.
+ *
+ * Graphs of KEYS shapes are kept. A new shape then evicts the least recently used one, whose graphs
+ * may be in flight. They are retired: an event marks the end of the work so far, and the first
+ * segment that begins after the event destroys them. So an eviction neither waits nor allocates. If
+ * all places for retired graphs are taken, the new shape runs without graphs for now.
  */
 #include "backend_cuda_state.h"
 
@@ -24,11 +28,15 @@ typedef struct work_head { /* followed by its arguments */
 
 spsh_status spsh__cuda_segments_open(spsh__backend *b, bool has_graphs, spsh_error *err)
 {
+    const spsh__cuda_plugin *plugin = spsh__cuda_of(b)->plugin;
     spsh__cuda_segments *all = &spsh__cuda_of(b)->segments;
     if (!has_graphs)
         return SPSH_OK;
     all->keys = spsh__new(&b->allocator, SPSH__CUDA_KEYS, sizeof(*all->keys));
-    return all->keys == NULL ? SPSH_NO_MEMORY(err) : SPSH_OK;
+    spsh_status rc = all->keys == NULL ? SPSH_NO_MEMORY(err) : SPSH_OK;
+    for (uint32_t i = 0; i < SPSH__CUDA_RETIRED && rc == SPSH_OK; i++)
+        rc = plugin->event_open_fn(b->device, 0, &all->retired[i].done, err);
+    return rc;
 }
 
 /* -------------------------------------------------------------------------------------- dropping
@@ -43,37 +51,100 @@ static bool has_graphs(const spsh__cuda_key *key)
     return false;
 }
 
-/* The graphs may be in flight: wait for their end before destroying them. */
-static void drop_graphs(spsh__backend *b, spsh__cuda_key *key)
+static void close_graphs(const spsh__backend *b, spsh__cuda_kept *segments)
 {
-    const spsh__cuda_state *self = spsh__cuda_of(b);
-    spsh_error err = SPSH_ERROR_INIT;
-    if (!has_graphs(key))
-        return;
-    spsh__cuda_failed(b, self->plugin->synchronize_fn(self->lanes[0].stream, &err), &err);
     for (uint32_t i = 0; i < SPSH__CUDA_SEGMENTS; i++) {
-        self->plugin->graph_close_fn(key->segments[i].graph);
-        key->segments[i].graph = NULL;
+        spsh__cuda_of(b)->plugin->graph_close_fn(segments[i].graph);
+        segments[i].graph = NULL;
     }
 }
 
-/* The current recording may refer to freed memory, too. It is discarded, and the next run records
- * again. */
+static void close_retired(const spsh__backend *b, spsh__cuda_retired *retired)
+{
+    close_graphs(b, retired->segments);
+    retired->is_used = false;
+}
+
+static bool has_any_graphs(const spsh__cuda_segments *all)
+{
+    bool has = false;
+    for (uint32_t i = 0; all->keys != NULL && i < SPSH__CUDA_KEYS; i++)
+        has = has || has_graphs(&all->keys[i]);
+    for (uint32_t i = 0; i < SPSH__CUDA_RETIRED; i++)
+        has = has || all->retired[i].is_used;
+    return has;
+}
+
+/* The graphs may be in flight: wait for their end before destroying them. The current recording may
+ * refer to freed memory, too. It is discarded, and the next run records again. */
 void spsh__cuda_segments_drop(spsh__backend *b)
 {
+    const spsh__cuda_state *self = spsh__cuda_of(b);
     spsh__cuda_segments *all = &spsh__cuda_of(b)->segments;
+    spsh_error err = SPSH_ERROR_INIT;
     all->current = NULL;
-    for (uint32_t i = 0; all->keys != NULL && i < SPSH__CUDA_KEYS; i++)
-        drop_graphs(b, &all->keys[i]);
+    if (!has_any_graphs(all))
+        return;
+    spsh__cuda_failed(b, self->plugin->synchronize_fn(self->lanes[0].stream, &err), &err);
+    for (uint32_t i = 0; i < SPSH__CUDA_KEYS; i++)
+        close_graphs(b, all->keys[i].segments);
+    for (uint32_t i = 0; i < SPSH__CUDA_RETIRED; i++)
+        close_retired(b, &all->retired[i]);
 }
 
 void spsh__cuda_segments_close(spsh__backend *b)
 {
     spsh__cuda_segments *all = &spsh__cuda_of(b)->segments;
     spsh__cuda_segments_drop(b);
+    for (uint32_t i = 0; i < SPSH__CUDA_RETIRED; i++)
+        spsh__cuda_of(b)->plugin->event_close_fn(all->retired[i].done);
     spsh__free(&b->allocator, all->keys);
     spsh__free(&b->allocator, all->works);
     *all = (spsh__cuda_segments){.counts = all->counts};
+}
+
+/* ------------------------------------------------------------------------------------- eviction
+ */
+
+/* Destroy retired graphs that are not in flight. Does not wait. */
+static void close_done(spsh__backend *b)
+{
+    spsh__cuda_segments *all = &spsh__cuda_of(b)->segments;
+    for (uint32_t i = 0; i < SPSH__CUDA_RETIRED; i++) {
+        spsh__cuda_retired *retired = &all->retired[i];
+        spsh_error err = SPSH_ERROR_INIT;
+        if (!retired->is_used)
+            continue;
+        const spsh_status rc = spsh__cuda_of(b)->plugin->event_query_fn(retired->done, &err);
+        if (rc == SPSH_OK)
+            close_retired(b, retired);
+        else if (rc != SPSH_E_TIMEOUT)
+            spsh__cuda_failed(b, rc, &err);
+    }
+}
+
+/* Take the graphs of a shape out of the table. Graphs run on lane 0, or join it. Return false if
+ * there is no place for them. */
+static bool retire(spsh__backend *b, spsh__cuda_key *key)
+{
+    const spsh__cuda_state *self = spsh__cuda_of(b);
+    spsh__cuda_retired *retired = spsh__cuda_of(b)->segments.retired;
+    spsh_error err = SPSH_ERROR_INIT;
+    uint32_t i = 0;
+    if (!has_graphs(key))
+        return true;
+    while (i < SPSH__CUDA_RETIRED && retired[i].is_used)
+        i++;
+    if (i == SPSH__CUDA_RETIRED)
+        return false;
+    const spsh_status rc =
+        self->plugin->event_record_fn(retired[i].done, self->lanes[0].stream, &err);
+    spsh__cuda_failed(b, rc, &err);
+    if (rc != SPSH_OK)
+        return false;
+    memcpy(retired[i].segments, key->segments, sizeof(key->segments));
+    retired[i].is_used = true;
+    return true;
 }
 
 static void refuse(spsh__backend *b, spsh__cuda_kept *kept)
@@ -163,7 +234,8 @@ static void keep(spsh__backend *b, spsh__cuda_kept *kept)
 /* ------------------------------------------------------------------------------ begin, end
  */
 
-/* Find the position of a key. A new key takes a free position, or the least recently used one. */
+/* Find the entry of a key. A new key takes a free entry, or evicts the least recently used key.
+ * NULL: no key can be evicted now. */
 static spsh__cuda_key *find_key(spsh__backend *b, uint64_t key)
 {
     spsh__cuda_segments *all = &spsh__cuda_of(b)->segments;
@@ -175,9 +247,25 @@ static spsh__cuda_key *find_key(spsh__backend *b, uint64_t key)
         if (one->used < oldest->used)
             oldest = one;
     }
-    drop_graphs(b, oldest);
+    if (!retire(b, oldest))
+        return NULL;
+    all->counts.evicted += oldest->key != 0;
     *oldest = (spsh__cuda_key){.key = key};
     return oldest;
+}
+
+/* Count a batch as replayed until one of its segments is not. Segment 0 begins a batch. */
+static void count_segment(spsh__cuda_segments *all, const spsh__graph_segment *s, bool is_launched)
+{
+    if (s->number == 0) {
+        all->counts.batches++;
+        all->counts.replayed++;
+        all->is_whole = true;
+    }
+    if (!is_launched && all->is_whole) {
+        all->counts.replayed--;
+        all->is_whole = false;
+    }
 }
 
 bool spsh__cuda_segment_begin(spsh__backend *b, const spsh__graph_segment *s)
@@ -188,12 +276,18 @@ bool spsh__cuda_segment_begin(spsh__backend *b, const spsh__graph_segment *s)
     if (self->count.is_on)
         return false;
     all->counts.begun++;
-    if (all->keys == NULL || s->number >= SPSH__CUDA_SEGMENTS || spsh__cuda_has_failed(b))
+    if (all->keys != NULL && !spsh__cuda_has_failed(b))
+        close_done(b);
+    spsh__cuda_key *key = NULL;
+    if (all->keys != NULL && s->number < SPSH__CUDA_SEGMENTS && !spsh__cuda_has_failed(b))
+        key = find_key(b, s->key);
+    const bool is_launched = key != NULL && key->segments[s->number].graph != NULL;
+    count_segment(all, s, is_launched);
+    if (key == NULL)
         return false;
-    spsh__cuda_key *key = find_key(b, s->key);
     spsh__cuda_kept *kept = &key->segments[s->number];
     key->used = all->counts.begun;
-    if (kept->graph != NULL) {
+    if (is_launched) {
         all->counts.launched++;
         all->is_replayed = true;
         spsh__cuda_failed(

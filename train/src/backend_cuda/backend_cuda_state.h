@@ -11,7 +11,8 @@ enum {
     SPSH__CUDA_SLOT_BYTES = 262144, /* size of one slot */
     SPSH__CUDA_BLOCKS = 16,         /* maximum blocks of pinned memory for downloads */
     SPSH__CUDA_TAKE_BYTES = 128,
-    SPSH__CUDA_KEYS = 24, /* shapes whose segments are captured */
+    SPSH__CUDA_KEYS = 256,   /* shapes whose segments are captured */
+    SPSH__CUDA_RETIRED = 16, /* evicted shapes whose graphs may be in flight */
     SPSH__CUDA_SEGMENTS = 64,
 };
 
@@ -42,6 +43,7 @@ typedef struct spsh__cuda_block {
 typedef struct spsh__cuda_lengths_state {
     uint32_t *device; /* input lengths at offset 0, output lengths at offset capacity */
     uint32_t capacity;
+    uint32_t batch;           /* utterances of the batch in progress */
     const uint32_t *in, *out; /* the caller's pointers, which identify the lengths */
 } spsh__cuda_lengths_state;
 
@@ -57,8 +59,17 @@ typedef struct spsh__cuda_key {
     spsh__cuda_kept segments[SPSH__CUDA_SEGMENTS];
 } spsh__cuda_key;
 
+/* The graphs of an evicted shape. */
+typedef struct spsh__cuda_retired {
+    void *done; /* event after their last launch */
+    bool is_used;
+    spsh__cuda_kept segments[SPSH__CUDA_SEGMENTS];
+} spsh__cuda_retired;
+
 typedef struct spsh__cuda_segments {
-    spsh__cuda_key *keys;     /* SPSH__CUDA_KEYS; NULL without graphs */
+    spsh__cuda_key *keys; /* SPSH__CUDA_KEYS; NULL without graphs */
+    spsh__cuda_retired retired[SPSH__CUDA_RETIRED];
+    bool is_whole;            /* all segments of the batch so far were launched */
     spsh__cuda_kept *current; /* between begin and end: segment whose work is recorded; else NULL */
     bool is_replayed;         /* between begin and end: the segment's graph was launched */
     char *works;              /* work enqueued since begin, in order */

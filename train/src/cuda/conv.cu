@@ -221,15 +221,6 @@ static void empty(const spsh__train_state *self, spsh__train_lane *lane)
 {
     for (uint32_t i = 0; lane->convs != NULL && i < SPSH__CONV_PLANS; i++)
         close_plan(self->calls, &lane->convs[i]);
-    lane->conv_count = 0;
-}
-
-static spsh__conv_plan *place_of(spsh__train_lane *lane, const spsh__conv_key *key)
-{
-    uint32_t at = spsh__train_hash(key, sizeof(*key)) % SPSH__CONV_PLANS;
-    while (lane->convs[at].key.kind != 0 && memcmp(&lane->convs[at].key, key, sizeof(*key)) != 0)
-        at = (at + 1) % SPSH__CONV_PLANS;
-    return &lane->convs[at];
 }
 
 /* Find the plan of a shape, or choose it. A cached plan that needs more than bytes_max is
@@ -238,15 +229,13 @@ static spsh_status find_plan(const spsh__train_state *self, spsh__train_lane *la
                              const spsh__conv_key *key, size_t bytes_max,
                              const spsh__conv_plan **ret_plan, spsh_error *err)
 {
-    spsh__conv_plan *plan = place_of(lane, key);
+    spsh__conv_plan *plan = spsh__train_place(lane->convs, SPSH__CONV_PLANS, key);
+    const bool is_known = memcmp(&plan->key, key, sizeof(*key)) == 0;
     spsh_status rc = SPSH_OK;
-    if (plan->key.kind != 0 && plan->work_bytes > bytes_max)
+    if (is_known && plan->work_bytes > bytes_max)
         rc = choose_less(self, lane, plan, bytes_max, err);
-    if (plan->key.kind == 0) {
-        if (lane->conv_count >= SPSH__CONV_PLANS * 3 / 4) {
-            empty(self, lane);
-            plan = place_of(lane, key);
-        }
+    if (!is_known) {
+        close_plan(self->calls, plan);
         plan->key = *key;
         rc = describe(self, plan, err);
         if (rc == SPSH_OK)
@@ -255,8 +244,8 @@ static spsh_status find_plan(const spsh__train_state *self, spsh__train_lane *la
             close_plan(self->calls, plan);
             return rc;
         }
-        lane->conv_count++;
     }
+    plan->used = ++lane->plan_uses;
     *ret_plan = plan;
     return rc;
 }

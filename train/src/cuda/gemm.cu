@@ -4,10 +4,8 @@
  * transposed product c' = b' a' in the same memory: its first factor is our b, its rows our n.
  *
  * A plan holds the library's description of a product, and the first algorithm of its heuristic. It
- * is made when a shape first appears, and cached in a table with open addressing. Rows need not be
- * aligned: the minimum alignment of the pointers is part of the shape, and the library sees the
- * strides itself. A full table is emptied. A run has few shapes, unless its batches vary without
- * end.
+ * is made when a shape first appears, and cached (spsh__train_place). Rows need not be aligned: the
+ * minimum alignment of the pointers is part of the shape, and the library sees the strides itself.
  *
  * Partial sums over k of different blocks are added as floats: a result of 16 bits is rounded once,
  * at the end. With is_deterministic k is not split.
@@ -179,28 +177,15 @@ static void empty(const spsh__train_state *self, spsh__train_lane *lane)
 {
     for (uint32_t i = 0; lane->gemms != NULL && i < SPSH__GEMM_PLANS; i++)
         close_plan(self->calls, &lane->gemms[i]);
-    lane->gemm_count = 0;
-}
-
-/* Position of the key in the table, or the free position for it. */
-static spsh__gemm_plan *place_of(spsh__train_lane *lane, const spsh__gemm_key *key)
-{
-    uint32_t at = spsh__train_hash(key, sizeof(*key)) % SPSH__GEMM_PLANS;
-    while (lane->gemms[at].key.flags != 0 && memcmp(&lane->gemms[at].key, key, sizeof(*key)) != 0)
-        at = (at + 1) % SPSH__GEMM_PLANS;
-    return &lane->gemms[at];
 }
 
 static spsh_status find_plan(const spsh__train_state *self, spsh__train_lane *lane,
                              const spsh__gemm *g, const spsh__gemm_plan **ret_plan, spsh_error *err)
 {
     const spsh__gemm_key key = key_of(g);
-    spsh__gemm_plan *plan = place_of(lane, &key);
-    if (plan->key.flags == 0) {
-        if (lane->gemm_count >= SPSH__GEMM_PLANS * 3 / 4) {
-            empty(self, lane);
-            plan = place_of(lane, &key);
-        }
+    spsh__gemm_plan *plan = spsh__train_place(lane->gemms, SPSH__GEMM_PLANS, &key);
+    if (memcmp(&plan->key, &key, sizeof(key)) != 0) {
+        close_plan(self->calls, plan);
         plan->key = key;
         spsh_status rc = describe(self, plan, err);
         if (rc == SPSH_OK)
@@ -209,8 +194,8 @@ static spsh_status find_plan(const spsh__train_state *self, spsh__train_lane *la
             close_plan(self->calls, plan);
             return rc;
         }
-        lane->gemm_count++;
     }
+    plan->used = ++lane->plan_uses;
     *ret_plan = plan;
     return SPSH_OK;
 }

@@ -36,6 +36,7 @@
 
 typedef struct spsh__norm_job {
     uint32_t is_conv, batch, channels, bins, frames; /* for rows, bins is 1 */
+    uint32_t padded; /* for rows: utterances with padding, by which the rows of parts are counted */
     uint32_t is_training, is_wide;
     uint32_t parts, part_size;    /* for a convolution: bins of an utterance; else rows */
     const uint32_t *lengths;      /* NULL: all frames count */
@@ -177,10 +178,10 @@ DEVICE void device_row_add(device_row *row, const device_row *step, uint32_t bat
 DEVICE void device_norm_element(const spsh__norm_job *job, const device_row *row, uint32_t channel,
                                 float shift, float *d, float *dy)
 {
-    const uint64_t at = row->number * job->channels + channel;
+    const uint64_t at = ((uint64_t)row->t * job->batch + row->n) * job->channels + channel;
     *d = 0;
     *dy = 0;
-    if (row->t >= device_norm_length(job, row->n))
+    if (row->n >= job->batch || row->t >= device_norm_length(job, row->n))
         return;
     *d = spsh__device_get(&job->x, at) - shift;
     if (job->dy.data != NULL)
@@ -190,7 +191,7 @@ DEVICE void device_norm_element(const spsh__norm_job *job, const device_row *row
 DEVICE void device_norm_column(const spsh__norm_job *job, device_norm_sums *sums, device_row row,
                                uint64_t end, uint32_t channel)
 {
-    const device_row step = device_row_of(DEVICE_WARPS, job->batch);
+    const device_row step = device_row_of(DEVICE_WARPS, job->padded);
     const float shift = device_norm_shift(job, channel);
     while (row.number < end) {
         float d[4] = {0, 0, 0, 0}, dy[4] = {0, 0, 0, 0};
@@ -198,7 +199,7 @@ DEVICE void device_norm_column(const spsh__norm_job *job, device_norm_sums *sums
         {
             if (row.number < end)
                 device_norm_element(job, &row, channel, shift, &d[k], &dy[k]);
-            device_row_add(&row, &step, job->batch);
+            device_row_add(&row, &step, job->padded);
         }
         device_norm_add(sums, d, dy, job->dy.data != NULL);
     }
@@ -209,12 +210,12 @@ DEVICE void device_norm_rows_part(const spsh__norm_job *job, const spsh__kernel_
                                   uint32_t thread)
 {
     const uint32_t channel = block->x * DEVICE_LANES + thread % DEVICE_LANES;
-    const uint64_t rows = (uint64_t)job->frames * job->batch;
+    const uint64_t rows = (uint64_t)job->frames * job->padded;
     const uint64_t first = (uint64_t)block->y * job->part_size;
     const uint64_t end = first + job->part_size < rows ? first + job->part_size : rows;
     device_norm_sums sums = {0, 0};
     if (channel < job->channels)
-        device_norm_column(job, &sums, device_row_of(first + thread / DEVICE_LANES, job->batch),
+        device_norm_column(job, &sums, device_row_of(first + thread / DEVICE_LANES, job->padded),
                            end, channel);
     device_norm_keep(block, &sums, thread);
 }

@@ -285,11 +285,22 @@ DEVICE void spsh__kernel_turn(const spsh__turn_job *job, const spsh__kernel_bloc
 
 typedef struct spsh__columns_job {
     spsh__device_array x, to, also; /* sums are added to `to` and `also`; also may be NULL */
-    uint64_t rows, part_rows;
-    uint32_t width, also_width; /* sums of the first also_width columns also go to `also` */
-    uint32_t parts, padding;
+    uint64_t rows, part_rows;       /* counted with padding, as `padded` says */
+    uint32_t width, also_width;     /* sums of the first also_width columns also go to `also` */
+    uint32_t parts;
+    uint32_t batch, padded; /* rows per frame that exist, and with padding, which is 0 */
+    uint32_t padding;
     double *partial; /* [parts][width] */
 } spsh__columns_job;
+
+/* Element of a row that is counted with padding. */
+DEVICE float device_column_element(const spsh__columns_job *job, uint64_t row, uint32_t column)
+{
+    const uint64_t n = row % job->padded;
+    if (n >= job->batch)
+        return 0;
+    return spsh__device_get(&job->x, (row / job->padded * job->batch + n) * job->width + column);
+}
 
 /* Sum every eighth row of a part. Four at a time are added as floats, so that four loads are in
  * flight. */
@@ -301,13 +312,15 @@ DEVICE double device_column_sum(const spsh__columns_job *job, uint64_t first, ui
     uint64_t row = first;
     for (; row + 3ULL * DEVICE_WARPS < end; row += 4ULL * DEVICE_WARPS) {
         const uint64_t at = row * job->width + column;
-        const float a = spsh__device_get(&job->x, at), b = spsh__device_get(&job->x, at + step);
-        const float c = spsh__device_get(&job->x, at + 2 * step);
-        const float d = spsh__device_get(&job->x, at + 3 * step);
-        sum += (double)((a + b) + (c + d));
+        float v[4];
+        for (uint32_t k = 0; k < 4; k++)
+            v[k] = job->batch == job->padded
+                       ? spsh__device_get(&job->x, at + k * step)
+                       : device_column_element(job, row + (uint64_t)k * DEVICE_WARPS, column);
+        sum += (double)((v[0] + v[1]) + (v[2] + v[3]));
     }
     for (; row < end; row += DEVICE_WARPS)
-        sum += (double)spsh__device_get(&job->x, row * job->width + column);
+        sum += (double)device_column_element(job, row, column);
     return sum;
 }
 

@@ -9,6 +9,8 @@
 #ifndef SPSH_TRAIN_STATE_H
 #define SPSH_TRAIN_STATE_H
 
+#include <string.h>
+
 #include "device_train.h"
 #include "kernels.h"
 #include "library_calls.h"
@@ -22,8 +24,9 @@ enum {
 
 enum {
     SPSH__GEMM_WORK_BYTES = 32 << 20,
-    SPSH__GEMM_PLANS = 512, /* a power of two */
-    SPSH__CONV_PLANS = 256, /* a power of two */
+    SPSH__PLAN_WAYS = 16, /* plans that share a set of a table */
+    SPSH__GEMM_PLANS = 4096,
+    SPSH__CONV_PLANS = 2048,
 };
 
 /* Properties that determine how a product is computed. A key must not have padding. */
@@ -34,6 +37,7 @@ typedef struct spsh__gemm_key {
 
 typedef struct spsh__gemm_plan {
     spsh__gemm_key key; /* flags 0: free */
+    uint64_t used;      /* value of the lane's plan_uses at the last use */
     cublasLtMatmulDesc_t product;
     cublasLtMatrixLayout_t a, b, c;
     cublasLtMatmulAlgo_t algorithm;
@@ -46,6 +50,7 @@ typedef struct spsh__conv_key {
 
 typedef struct spsh__conv_plan {
     spsh__conv_key key;
+    uint64_t used; /* as in spsh__gemm_plan */
     cudnnTensorDescriptor_t x, y;
     cudnnFilterDescriptor_t weight;
     cudnnConvolutionDescriptor_t convolution;
@@ -60,9 +65,8 @@ typedef struct spsh__train_lane {
     void *gemm_work;        /* SPSH__GEMM_WORK_BYTES */
     void *dnn_stream;       /* current stream of the handle */
     spsh__gemm_plan *gemms; /* SPSH__GEMM_PLANS */
-    uint32_t gemm_count;
     spsh__conv_plan *convs; /* SPSH__CONV_PLANS */
-    uint32_t conv_count;
+    uint64_t plan_uses;
 } spsh__train_lane;
 
 typedef struct spsh__train_state {
@@ -79,7 +83,25 @@ static inline uint32_t spsh__train_hash(const void *key, size_t size_bytes)
     uint32_t hash = 2166136261U;
     for (size_t i = 0; i < size_bytes; i++)
         hash = (hash ^ ((const unsigned char *)key)[i]) * 16777619U;
-    return hash;
+    return hash ^ hash >> 16;
+}
+
+/* Find the entry of a key, whose hash chooses a set of the table, or the entry that the key shall
+ * take: a free one, or the least recently used one of the set. Plans are descriptions on the host,
+ * so another key may take an entry while its work is in flight. */
+template <typename plan_type, typename key_type>
+static inline plan_type *spsh__train_place(plan_type *plans, uint32_t count, const key_type *key)
+{
+    const uint32_t set = spsh__train_hash(key, sizeof(*key)) % (count / SPSH__PLAN_WAYS);
+    plan_type *const ways = plans + (size_t)set * SPSH__PLAN_WAYS;
+    plan_type *oldest = ways;
+    for (uint32_t i = 0; i < SPSH__PLAN_WAYS; i++) {
+        if (memcmp(&ways[i].key, key, sizeof(*key)) == 0)
+            return &ways[i];
+        if (ways[i].used < oldest->used)
+            oldest = &ways[i];
+    }
+    return oldest;
 }
 
 extern "C" spsh_status spsh__train_launch(void *opaque, void *stream, const spsh__kernel_launch *l,

@@ -377,6 +377,11 @@ spsh_status spsh__feed_next(spsh__feed *feed, const spsh__feed_batch **ret, spsh
     feed->label_offsets[0] = 0;
     for (uint32_t u = 0; u < source->utterance_count && rc == SPSH_OK; u++)
         rc = take_utterance(feed, source, u, err);
+    for (uint32_t u = source->utterance_count; u < SPSH__FEED_BATCH_MAX; u++) {
+        feed->label_offsets[u + 1] = feed->label_offsets[u];
+        feed->lengths[u] = 0;
+        feed->weights[u] = 0;
+    }
     feed->batch.labels = feed->labels; /* the array may have moved */
     if (rc == SPSH_OK)
         *ret = &feed->batch;

@@ -47,14 +47,16 @@ typedef struct spsh__feed_batch {
     uint32_t batch, frames;      /* 0: an empty batch of an incomplete step */
     const float *features;       /* [batch][frames][dim]; NULL: in device memory */
     const void *device_features; /* like features, but in device memory */
-    void *ready, *done;      /* CUDA events: the features are ready; record `done` after their last
+    void *ready, *done; /* CUDA events: the features are ready; record `done` after their last
                                 use */
+    /* lengths, label_offsets, and weights have SPSH__FEED_BATCH_MAX utterances. Those that follow
+     * the batch have no frames, no labels, and the weight 0: padding for the model. */
     const uint32_t *lengths; /* frames per utterance */
-    const uint32_t *labels, *label_offsets; /* batch + 1 offsets */
-    const double *weights;                  /* 1; 0: not trained on */
-    const uint32_t *domains;                /* indices for spsh__feed_domain_name */
-    const spsh_batch *source;               /* ids, transcripts, epoch, step, number */
-    bool is_step_end;                       /* set for the last batch of this rank in the step */
+    const uint32_t *labels, *label_offsets;
+    const double *weights;    /* 1; 0: not trained on */
+    const uint32_t *domains;  /* indices for spsh__feed_domain_name */
+    const spsh_batch *source; /* ids, transcripts, epoch, step, number */
+    bool is_step_end;         /* set for the last batch of this rank in the step */
     uint32_t without_text, without_frames;
     uint32_t without_alignment, other_length; /* missing alignment; alignment of another length */
     uint32_t samples;                         /* utterances of weight 1 */

@@ -196,23 +196,20 @@ spsh__backend_buffer spsh__model_take_values(spsh__model *m, uint64_t elements)
     return take(m, m->backend->has_half, elements);
 }
 
-spsh__model_limits spsh__model_room(const spsh__model *m)
+uint32_t spsh__model_batch_max(const spsh__model *m, uint32_t frames)
 {
-    spsh__model_limits room = m->limits;
-    const uint32_t more = spsh__model_segment_frames(m, 1) - 1;
-    room.frames_max = spsh__model_segment_frames(m, room.frames_max);
-    room.rows_max += (uint64_t)more * room.batch_max;
-    return room;
+    const uint64_t batch = m->limits.rows_max / frames;
+    return spsh__model_segment_batch(m, batch < m->limits.batch_max ? (uint32_t)batch
+                                                                    : m->limits.batch_max);
 }
 
 /* Find the maximum row counts of a batch, at the input and at the output of the model. */
 static void find_rows(spsh__model *m)
 {
-    const spsh__model_limits room = spsh__model_room(m);
-    for (uint32_t frames = 1; frames <= room.frames_max; frames++) {
-        uint64_t batch = room.rows_max / frames;
-        batch = batch < room.batch_max ? batch : room.batch_max;
-        uint64_t in = batch * frames, out = batch * m->ops->out_frames_fn(frames);
+    for (uint32_t frames = 1; frames <= m->limits.frames_max; frames++) {
+        const uint64_t batch = spsh__model_batch_max(m, frames);
+        const uint64_t in = batch * spsh__model_segment_frames(m, frames);
+        const uint64_t out = batch * spsh__model_out_frames(m, frames);
         m->in_rows_max = in > m->in_rows_max ? in : m->in_rows_max;
         m->out_rows_max = out > m->out_rows_max ? out : m->out_rows_max;
     }
@@ -272,8 +269,10 @@ static spsh_status take_memory(spsh__model *m, spsh_error *err)
     const bool is_on_host = m->b->arrange_fn == NULL && has_features;
     if (is_on_host)
         m->staging = (float *)spsh__new(allocator, m->in_rows_max * m->shape.inputs, sizeof(float));
-    m->lengths = (uint32_t *)spsh__new(allocator, m->limits.batch_max, sizeof(uint32_t));
-    if ((is_on_host && m->staging == NULL) || m->lengths == NULL)
+    const uint32_t batch_max = spsh__model_segment_batch(m, m->limits.batch_max);
+    m->in_lengths = (uint32_t *)spsh__new(allocator, batch_max, sizeof(uint32_t));
+    m->lengths = (uint32_t *)spsh__new(allocator, batch_max, sizeof(uint32_t));
+    if ((is_on_host && m->staging == NULL) || m->in_lengths == NULL || m->lengths == NULL)
         return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "model: buffers for %llu rows of %u features",
                          (unsigned long long)m->in_rows_max, m->shape.inputs);
     return SPSH_OK;
@@ -431,6 +430,7 @@ void spsh__model_close(spsh__model *m)
     for (uint32_t i = 0; i < m->buffer_count; i++)
         m->b->free_fn(m->backend, m->buffers[i]);
     spsh__free(&allocator, m->staging);
+    spsh__free(&allocator, m->in_lengths);
     spsh__free(&allocator, m->lengths);
     spsh__free(&allocator, m);
 }
@@ -496,6 +496,11 @@ uint32_t spsh__model_padded_frames(const spsh__model *m, uint32_t frames)
     return spsh__model_segment_frames(m, frames);
 }
 
+uint32_t spsh__model_padded_batch(const spsh__model *m, uint32_t batch)
+{
+    return spsh__model_segment_batch(m, batch);
+}
+
 uint32_t spsh__model_out_frames(const spsh__model *m, uint32_t frames)
 {
     return m->ops->out_frames_fn(spsh__model_segment_frames(m, frames));
@@ -530,7 +535,7 @@ static spsh_status check_batch(const spsh__model *m, const spsh__model_batch *b,
 /* Arrange features from the host on the host, in the order that the model needs. */
 static void put_input(spsh__model *m, const spsh__model_batch *batch)
 {
-    m->ops->arrange_fn(m, batch->features, batch->lengths);
+    m->ops->arrange_fn(m, batch->features, m->in_lengths);
     m->b->write_f32_fn(m->backend, m->input, m->staging,
                        (size_t)batch->batch * batch->frames * m->shape.inputs);
 }
@@ -538,14 +543,15 @@ static void put_input(spsh__model *m, const spsh__model_batch *batch)
 /* On a device, an operator arranges the features, whether they come from the host or the device. */
 static spsh_status put_device_input(spsh__model *m, const spsh__model_batch *batch, spsh_error *err)
 {
-    const spsh__batch_lengths lengths = {batch->lengths, m->lengths, batch->batch};
-    spsh__arrange a = {.batch = batch->batch,
+    const spsh__batch_lengths lengths = {m->in_lengths, m->lengths, m->batch};
+    spsh__arrange a = {.batch = m->batch,
                        .frames = m->frames,
                        .width = m->shape.inputs,
                        .is_conv = m->shape.kind == SPSH__MODEL_DS2,
                        .features = batch->device_features,
+                       .feature_batch = batch->batch,
                        .feature_frames = batch->frames,
-                       .lengths = batch->lengths,
+                       .lengths = m->in_lengths,
                        .to = m->input,
                        .ready = batch->ready,
                        .done = batch->done};
@@ -570,14 +576,15 @@ spsh_status spsh__model_forward(spsh__model *m, const spsh__model_batch *batch, 
     spsh_status rc = check_batch(m, batch, err);
     if (rc != SPSH_OK)
         return rc;
-    m->batch = batch->batch;
+    m->batch = spsh__model_segment_batch(m, batch->batch);
     m->frames = spsh__model_segment_frames(m, batch->frames);
     m->is_training = is_training;
     m->out_frames = m->ops->out_frames_fn(m->frames);
-    for (uint32_t n = 0; n < batch->batch; n++) {
-        m->lengths[n] = m->ops->out_frames_fn(batch->lengths[n]);
-        out_lengths[n] = m->lengths[n];
+    for (uint32_t n = 0; n < m->batch; n++) {
+        m->in_lengths[n] = n < batch->batch ? batch->lengths[n] : 0;
+        m->lengths[n] = m->ops->out_frames_fn(m->in_lengths[n]);
     }
+    memcpy(out_lengths, m->lengths, batch->batch * sizeof(*out_lengths));
     if (m->staging != NULL)
         put_input(m, batch);
     else if (m->stage.first == 0)

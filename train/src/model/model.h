@@ -56,6 +56,9 @@ typedef struct spsh__model_limits {
     uint64_t rows_max; /* batch * frames, including padding */
 } spsh__model_limits;
 
+/* Frames of a batch are padded to a multiple of this number if a device keeps captured work. */
+#define SPSH__MODEL_FRAMES UINT32_C(32)
+
 typedef struct spsh__model spsh__model;
 
 /* Weights are 0 until init or a checkpoint fills them. The backend must outlive the model.
@@ -139,6 +142,10 @@ void spsh__model_bucket(const spsh__model *model, uint32_t bucket, uint64_t *ret
 /* Return the frame count to which the model pads `frames`. It is larger if a device keeps captured
  * work per shape, so that shapes are few. The padding does not affect real frames. */
 uint32_t spsh__model_padded_frames(const spsh__model *model, uint32_t frames);
+/* Return the utterance count to which the model pads `batch`, for the same reason. The padding
+ * follows the utterances of the batch and has no frames. Rows of the model, its logits, and
+ * spsh__model_out_lengths include it. */
+uint32_t spsh__model_padded_batch(const spsh__model *model, uint32_t batch);
 /* Return the number of output frames for `frames` input frames. */
 uint32_t spsh__model_out_frames(const spsh__model *model, uint32_t frames);
 /* Output lengths of the current batch, for the loss. */

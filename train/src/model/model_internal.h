@@ -128,10 +128,10 @@ struct spsh__model {
     spsh__backend_buffer bottleneck_out;
 
     /* the current batch */
-    uint32_t batch, frames, out_frames; /* frames: padded */
+    uint32_t batch, frames, out_frames; /* padded */
     bool is_training;
-    uint32_t *lengths; /* output lengths of the model */
-    uint32_t unit;     /* current unit of backward */
+    uint32_t *in_lengths, *lengths; /* frames and output rows of each utterance, with padding */
+    uint32_t unit;                  /* current unit of backward */
     uint32_t bucket;
     void (*bucket_fn)(void *user, uint32_t bucket);
     void *bucket_user;
@@ -153,8 +153,9 @@ uint32_t spsh__rnn_width(const spsh__rnn_layer *layer);
  * backend uses them. The model keeps the first failure. After it, nothing is allocated: data is
  * NULL. */
 spsh__backend_buffer spsh__model_take_values(spsh__model *m, uint64_t elements);
-/* Return the limits including the padding of batches. */
-spsh__model_limits spsh__model_room(const spsh__model *m);
+/* Return the number of utterances, with padding, of the largest batch of `frames` frames that the
+ * limits allow. */
+uint32_t spsh__model_batch_max(const spsh__model *m, uint32_t frames);
 void spsh__rnn_take(spsh__model *m, spsh__rnn_layer *layer);
 /* Allocate gradient[2] and reversed_*: enough for all layers, and for `elements`. */
 void spsh__model_take_scratch(spsh__model *m, uint64_t elements);
@@ -221,6 +222,7 @@ void spsh__model_take_borders(spsh__model *m); /* after all other allocations */
 /* ---- model_segment.c: forward is segment 0, bucket b of backward b + 1 ---- */
 void spsh__model_segments_open(spsh__model *m);
 uint32_t spsh__model_segment_frames(const spsh__model *m, uint32_t frames);
+uint32_t spsh__model_segment_batch(const spsh__model *m, uint32_t batch);
 void spsh__model_segment_begin(spsh__model *m, uint32_t number);
 void spsh__model_segment_end(spsh__model *m);
 

@@ -283,15 +283,13 @@ void spsh__rnn_declare(spsh__model *m, uint32_t number, uint32_t direction)
 /* Return the largest reserve of all batches that the limits allow. */
 static size_t reserve_elements(const spsh__model *m, const spsh__rnn_layer *layer)
 {
-    const spsh__model_limits room = spsh__model_room(m);
     size_t most = 0;
-    for (uint32_t frames = 1; frames <= room.frames_max; frames++) {
-        uint64_t batch = room.rows_max / frames;
-        if (batch == 0)
-            break;
+    for (uint32_t frames = 1; frames <= m->limits.frames_max; frames++) {
         spsh__rnn_shape shape = layer->shape;
-        shape.frames = m->ops->out_frames_fn(frames);
-        shape.batch = batch < room.batch_max ? (uint32_t)batch : room.batch_max;
+        shape.frames = spsh__model_out_frames(m, frames);
+        shape.batch = spsh__model_batch_max(m, frames);
+        if (shape.batch == 0)
+            break;
         size_t elements = m->b->rnn_reserve_fn(&shape);
         most = elements > most ? elements : most;
     }

@@ -9,12 +9,13 @@
  * segments.
  *
  * A captured segment belongs to one shape. To keep shapes few, frames are padded to a multiple of
- * FRAMES. With norms that exclude padding, this does not change the results. With BN `compat` it
- * would. In models of chunks, the number of chunks differs per batch. Neither kind is padded.
+ * SPSH__MODEL_FRAMES, and utterances to a multiple of the backend's batch_multiple. Padding
+ * utterances have no frames. With norms that exclude padding, this does not change the results.
+ * With BN `compat` it would. In models of chunks, the number of chunks differs per batch. Neither
+ * kind is padded.
  */
+#include "base/whole_numbers.h"
 #include "model_internal.h"
-
-enum { FRAMES = 32 };
 
 /* A forward-only model exists only during an evaluation, or runs one batch at a time, so its
  * segments are not captured. */
@@ -25,11 +26,21 @@ void spsh__model_segments_open(spsh__model *m)
         m->b->segment_begin_fn != NULL && !m->is_forward_only && m->shape.kind == SPSH__MODEL_DS2;
 }
 
+static uint32_t round_up(uint32_t count, uint32_t multiple)
+{
+    return (uint32_t)spsh__round_up(count, multiple);
+}
+
 uint32_t spsh__model_segment_frames(const spsh__model *m, uint32_t frames)
 {
-    if (!m->has_segments || m->shape.counts_padding)
-        return frames;
-    return (frames + FRAMES - 1) / FRAMES * FRAMES;
+    const bool is_padded = m->has_segments && !m->shape.counts_padding;
+    return is_padded ? round_up(frames, SPSH__MODEL_FRAMES) : frames;
+}
+
+uint32_t spsh__model_segment_batch(const spsh__model *m, uint32_t batch)
+{
+    const bool is_padded = m->has_segments && !m->shape.counts_padding;
+    return is_padded ? round_up(batch, m->backend->batch_multiple) : batch;
 }
 
 static uint64_t mix(uint64_t hash, uint64_t value)

@@ -40,16 +40,17 @@ static spsh_status add_texts(walk *w, spsh__backend_buffer logits, spsh__backend
     const uint32_t symbols = w->m->shape.outputs;
     const uint32_t frames = spsh__model_out_frames(w->m->model, w->frames);
     const uint32_t count = labels_of(w, frames);
-    const spsh__ctc_shape shape = {frames, w->batch, symbols, SPSH__VOCABULARY_BLANK, 1};
+    const uint32_t padded = spsh__model_padded_batch(w->m->model, w->batch);
+    const spsh__ctc_shape shape = {frames, padded, symbols, SPSH__VOCABULARY_BLANK, 1};
     w->labels = calloc((size_t)w->batch * count + 1, sizeof(*w->labels));
-    w->label_offsets = calloc((size_t)w->batch + 1, sizeof(*w->label_offsets));
-    w->losses = calloc(w->batch, sizeof(*w->losses));
+    w->label_offsets = calloc((size_t)padded + 1, sizeof(*w->label_offsets));
+    w->losses = calloc(padded, sizeof(*w->losses));
     if (w->labels == NULL || w->label_offsets == NULL || w->losses == NULL)
         return SPSH_NO_MEMORY(err);
     for (size_t i = 0; i < (size_t)w->batch * count; i++)
         w->labels[i] = 1 + (uint32_t)(i % (symbols - 1));
-    for (uint32_t n = 0; n < w->batch; n++)
-        w->label_offsets[n + 1] = w->label_offsets[n] + count;
+    for (uint32_t n = 0; n < padded; n++)
+        w->label_offsets[n + 1] = w->label_offsets[n] + (n < w->batch ? count : 0);
     const spsh__label_batch labels = {w->labels, w->label_offsets};
     const spsh__ctc_io io = {.logits = logits, .dlogits = gradients, .results = w->losses};
     w->b->ops->ctc_fn(w->b, &shape, spsh__model_out_lengths(w->m->model), &labels, &io);

@@ -12,7 +12,7 @@ spsh_status spsh__loss_open(const spsh__batch_loss_options *o, spsh__batch_loss 
     const spsh__model_limits limits = spsh__feed_limits(o->feed);
     ret->backend = o->backend;
     ret->outputs = o->vocabulary != NULL ? spsh__vocabulary_size(o->vocabulary) : o->states;
-    ret->results = calloc(limits.batch_max, sizeof(*ret->results));
+    ret->results = calloc(SPSH__FEED_BATCH_MAX, sizeof(*ret->results));
     ret->out_lengths = calloc(limits.batch_max, sizeof(*ret->out_lengths));
     if (ret->results == NULL || ret->out_lengths == NULL)
         return SPSH_NO_MEMORY(err);
@@ -47,7 +47,8 @@ uint32_t *spsh__loss_out_lengths(const spsh__batch_loss *l)
 static void put_texts(const spsh__batch_loss *l, const spsh__feed_batch *b, spsh__model *m,
                       spsh__backend_buffer logits, double scale)
 {
-    const spsh__ctc_shape shape = {spsh__model_out_frames(m, b->frames), b->batch, l->outputs,
+    const spsh__ctc_shape shape = {spsh__model_out_frames(m, b->frames),
+                                   spsh__model_padded_batch(m, b->batch), l->outputs,
                                    SPSH__VOCABULARY_BLANK, scale};
     const spsh__label_batch labels = {b->labels, b->label_offsets};
     const spsh__ctc_io io = {logits, spsh__model_logit_gradients(m), b->weights, l->results};

@@ -221,8 +221,10 @@ void spsh__run_report_graphs(const spsh__run *r)
         return;
     const spsh__cuda_segment_counts n = spsh__cuda_segments_counted(r->backend);
     spsh__run_log(r, n.refused > 0 ? SPSH_LOG_WARNING : SPSH_LOG_INFO,
-                  "CUDA graphs: %llu of %llu segments of steps were launched as a graph; %llu were "
-                  "captured, %llu could not be captured",
+                  "CUDA graphs: %llu of %llu batches ran as graphs; %llu of %llu segments were "
+                  "launched, %llu captured, %llu could not be captured; %llu shapes were evicted",
+                  (unsigned long long)n.replayed, (unsigned long long)n.batches,
                   (unsigned long long)n.launched, (unsigned long long)n.begun,
-                  (unsigned long long)n.kept, (unsigned long long)n.refused);
+                  (unsigned long long)n.kept, (unsigned long long)n.refused,
+                  (unsigned long long)n.evicted);
 }

@@ -42,7 +42,7 @@ double *spsh__row_of(const spsh__step_rows *rows, uint32_t own)
     return rows->rows + (size_t)own * rows->count;
 }
 
-void spsh__row_count(double *row, const spsh__feed_batch *b, uint32_t padded_frames)
+void spsh__row_count(double *row, const spsh__feed_batch *b, uint64_t padded_frames)
 {
     row[SPSH__ROW_SERVED] = b->source->utterance_count;
     row[SPSH__ROW_WITHOUT_TEXT] = b->without_text;
@@ -50,7 +50,7 @@ void spsh__row_count(double *row, const spsh__feed_batch *b, uint32_t padded_fra
     row[SPSH__ROW_WITHOUT_ALIGNMENT] = b->without_alignment;
     row[SPSH__ROW_OTHER_LENGTH] = b->other_length;
     row[SPSH__ROW_AUDIO_S] = b->seconds;
-    row[SPSH__ROW_PADDED_FRAMES] = (double)b->batch * padded_frames;
+    row[SPSH__ROW_PADDED_FRAMES] = (double)padded_frames;
     for (uint32_t n = 0; n < b->batch; n++)
         row[SPSH__ROW_FRAMES] += b->lengths[n];
 }

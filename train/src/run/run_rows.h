@@ -53,9 +53,9 @@ void spsh__rows_close(spsh__step_rows *rows);
 void spsh__rows_clear(spsh__step_rows *rows);
 double *spsh__row_of(const spsh__step_rows *rows, uint32_t own);
 
-/* Count a batch. padded_frames: frames per utterance after the model's padding. The batch may have
+/* Count a batch. padded_frames: frames of the batch after the model's padding. The batch may have
  * no frames at all and then skips the model. */
-void spsh__row_count(double *row, const spsh__feed_batch *b, uint32_t padded_frames);
+void spsh__row_count(double *row, const spsh__feed_batch *b, uint64_t padded_frames);
 /* loss: a sum of losses, their count, and the count of their utterances. Domains past the limit
  * share the last entry. */
 void spsh__row_add_loss(double *row, uint32_t domain_count, uint32_t domain, const double loss[3]);

@@ -65,7 +65,9 @@ static spsh_status learn_batch(spsh__run *r, const spsh__feed_batch *b,
 static spsh_status do_leaf(spsh__run *r, const spsh__feed_batch *b, double *row, spsh_error *err)
 {
     if (spsh__run_counts(&r->learner))
-        spsh__row_count(row, b, spsh__model_padded_frames(r->model.own, b->frames));
+        spsh__row_count(row, b,
+                        (uint64_t)spsh__model_padded_batch(r->model.own, b->batch) *
+                            spsh__model_padded_frames(r->model.own, b->frames));
     if (b->batch == 0)
         return r->model.stages != NULL
                    ? spsh__stages_put(r->model.stages, r->leaf.number, NULL, err)
