@@ -35,7 +35,8 @@ import subprocess
 
 from check_links import LINK, prose
 
-pages = subprocess.run(["git", "ls-files", "*.md"], check=True, stdout=subprocess.PIPE, text=True).stdout.split()
+listing = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "*.md"]
+pages = subprocess.run(listing, check=True, stdout=subprocess.PIPE, text=True).stdout.split()
 files = set(pages)
 for page in pages:
     for target in LINK.findall(prose(Path(page))):
