@@ -5,7 +5,7 @@
 #
 #     pyarrow       and numpy: for speechshard.parquet, the notebook, and their tests
 #     kubernetes    models of Kubernetes' objects, for the tests of tools/launch
-#     frameworks    PyTorch, torchdata, Hugging Face datasets, and Lhotse, for nightly tests (6 GB)
+#     frameworks    PyTorch, torchdata, Hugging Face datasets and transformers, and Lhotse, for nightly tests (6 GB)
 #
 # Does nothing if a set is there already. Without a network it prints a message and exits with 0: the
 # tests that need the set are skipped.
@@ -36,8 +36,8 @@ for name; do
         install kubernetes kubernetes.client,kubeflow.training.models 'kubernetes>=31' 'kubeflow-training>=1.9'
         ;;
     frameworks)
-        install frameworks torch,torchdata.stateful_dataloader,datasets,lhotse 'torch>=2.6' 'torchdata>=0.11' \
-            'datasets>=4' 'lhotse>=1.30' numpy
+        install frameworks torch,torchdata.stateful_dataloader,datasets,transformers,accelerate,lhotse 'torch>=2.6' \
+            'torchdata>=0.11' 'datasets>=4' 'transformers>=5' 'accelerate>=1' 'lhotse>=1.30' numpy
         ;;
     *) echo "install-python.sh: no set $name: pyarrow kubernetes frameworks" >&2 && exit 2 ;;
     esac

@@ -1,7 +1,8 @@
-"""recipes/pytorch/train_ctc.py learns to spell words of made tones."""
+"""The training programs of recipes/pytorch and recipes/hugging-face learn to spell words of made tones."""
 
 import array
 import math
+import os
 import random
 import re
 import subprocess
@@ -15,11 +16,12 @@ import speechshard
 
 try:
     import torch  # noqa: F401
+    import transformers  # noqa: F401
 except ImportError as error:
     print(f"skipped: {error}; tools/install-python.sh frameworks installs it", file=sys.stderr)
     sys.exit(77)
 
-PROGRAM = Path(__file__).parents[2] / "recipes/pytorch/train_ctc.py"
+RECIPES = Path(__file__).parents[2] / "recipes"
 RATE = 8000
 TONES = {"a": 400, "b": 800, "c": 1600, "d": 3200}
 
@@ -34,7 +36,8 @@ def word_samples(word):
 
 
 class TrainTest(unittest.TestCase):
-    def test_loss_falls(self):
+    @classmethod
+    def setUpClass(cls):
         draw = random.Random(1)
         corpus = support.work_dir() / "tones"
         corpus.mkdir()
@@ -48,12 +51,30 @@ class TrainTest(unittest.TestCase):
                 file.writeframes(word_samples(word).tobytes())
             rows.append(f"{number}.wav\t{word}\ttrain")
         (corpus / "words.tsv").write_text("\n".join(rows) + "\n")
-        dataset = support.work_dir() / "tones.spsh"
-        speechshard.pack(corpus / "words.tsv", dataset)
-        run = subprocess.run([sys.executable, PROGRAM, dataset, "20"], check=True, stdout=subprocess.PIPE, text=True)
-        losses = [float(loss) for loss in re.findall(r"loss (\S+)", run.stdout)]
+        cls.dataset = support.work_dir() / "tones.spsh"
+        speechshard.pack(corpus / "words.tsv", cls.dataset)
+
+    def losses(self, pattern, program, *words):
+        command = [sys.executable, RECIPES / program, self.dataset, *words]
+        one_thread = {**os.environ, "OMP_NUM_THREADS": "1"}  # several wait for each other on a busy machine
+        run = subprocess.run(
+            command, check=True, stdout=subprocess.PIPE, text=True, cwd=support.work_dir(), env=one_thread
+        )
+        return [float(loss) for loss in re.findall(pattern, run.stdout)]
+
+    def test_pytorch_loop(self):
+        losses = self.losses(r"loss (\S+)", "pytorch/train_ctc.py", "20")
         self.assertEqual(len(losses), 20)
         self.assertLess(losses[-1], losses[0] / 4)
+
+    def test_trainer_with_a_resume_in_the_middle(self):
+        def train(run, epochs):
+            return self.losses(r"{'loss': '?([^',]+)", "hugging-face/train_parakeet.py", run, epochs)
+
+        losses = train("whole", "20")
+        self.assertEqual(len(losses), 20)
+        self.assertLess(losses[-1], losses[0] / 4)
+        self.assertEqual(train("parts", "2") + train("parts", "4"), losses[:4])
 
 
 if __name__ == "__main__":
