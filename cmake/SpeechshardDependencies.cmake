@@ -26,8 +26,8 @@ speechshard_find_dependency(YAML "yaml-0.1>=0.2.5")
 speechshard_find_dependency(ZLIB "zlib>=1.2.11")
 
 # For wheels: libarchive's shared library needs libxml2 and ICU, 13 MB compressed, for formats that
-# we do not read. The linker leaves those out of the static library, whose table of all formats
-# nothing refers to.
+# we do not read. When the linker uses the static library, it leaves those formats out, because we
+# do not call the function that lists all formats.
 option(SPEECHSHARD_STATIC_LIBARCHIVE "Link libarchive statically, only the formats that are used" OFF)
 if(SPEECHSHARD_STATIC_LIBARCHIVE)
     set(_libraries "")

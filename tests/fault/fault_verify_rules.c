@@ -137,7 +137,7 @@ static void test_payloads_are_what_their_heads_say(void)
     free(copy);
 }
 
-/* The head has a checksum of its own. So a faulty writer can give a valid head to wrong page
+/* The head has its own checksum. So a faulty writer can give a valid head to wrong page
  * checksums or to a padding that is not zero. Readers reject such records, with or without
  * decoding. */
 static void test_pages_are_what_readers_accept(void)

@@ -136,8 +136,8 @@ static int cut_words(char *text, char *argv[WORDS_MAX])
     }
 }
 
-/* Parse the common options and the options of one --compare on top. text is split in place and
- * borrowed. */
+/* Parse the common options, then the options of one --compare, which override them. text is split
+ * in place and borrowed. */
 static int parse_setting(const spsh__plan_words *common, const char *label, char *text,
                          spsh__plan_words *ret_words)
 {

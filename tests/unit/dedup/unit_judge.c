@@ -311,7 +311,7 @@ static void add_candidate(uint64_t a, uint64_t b, int64_t offset, uint32_t votes
     candidates[candidate_count++] = (spsh__candidate){a, b, offset, votes};
 }
 
-/* Add candidates at positions where keys agree, up to a frame beside them, and at random positions.
+/* Add candidates at positions where keys agree, up to a frame from them, and at random positions.
  * Also add pairs with a print that is played at 1.1 times its speed. */
 static void make_candidates(void)
 {

@@ -18,7 +18,7 @@
 
 #define STEPS       6
 #define DEADLINE_MS 60000 /* for the rendezvous, unless TEST_DEADLINE_MS gives another */
-#define FAULT_MS    8000  /* if a rank does not answer; all others answer soon */
+#define FAULT_MS    8000  /* limit for a rank that never answers; others answer soon */
 #define STATISTICS  37
 #define SHARED      3
 #define BUCKETS     5

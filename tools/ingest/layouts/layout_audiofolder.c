@@ -40,7 +40,7 @@ typedef struct folder_scan {
     spsh_bytes folder;     /* current folder, relative to the root, with a '/' */
     spsh_bytes folder_split;
     uint64_t seen;               /* count of metadata files */
-    spsh__table_columns columns; /* of the metadata file */
+    spsh__table_columns columns; /* columns of the metadata file */
     size_t file_at;              /* column that names the audio */
 } folder_scan;
 

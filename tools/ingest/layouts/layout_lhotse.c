@@ -49,7 +49,7 @@ typedef struct lhotse_scan {
     spsh__builder last_id; /* id of the recording in `audio` */
     bool have_last;
     spsh__lhotse_audio audio;
-    spsh__lhotse_kind kind; /* of the manifest that is read */
+    spsh__lhotse_kind kind; /* kind of the manifest that is read */
 } lhotse_scan;
 
 static void list_free(manifest_list *list)

@@ -67,7 +67,7 @@ typedef struct spsh__lhotse {
     uint64_t commands; /* count of commands that were replaced by their input file */
     char *cwd;
     spsh__kaldi_source command;
-    spsh__builder written, source, recording_id, detail; /* of the last recording */
+    spsh__builder written, source, recording_id, detail; /* fields of the last recording */
     spsh__builder picked;                                /* members of a supervision */
     char kind_problem[SPSH__JSON_KIND_PROBLEM_BYTES];
 } spsh__lhotse;

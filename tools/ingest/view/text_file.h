@@ -15,7 +15,7 @@ typedef struct spsh__text_file {
     uint64_t size_bytes;
     bool is_part; /* the file is a part of fd, and reading stops after size_bytes. A whole file may
                      grow. */
-    uint64_t bytes_max;        /* of spsh__text_input_start */
+    uint64_t bytes_max;        /* argument of spsh__text_input_start */
     spsh__text_stream *stream; /* state of a compressed file, whose size_bytes is unknown, or
                                   NULL */
 } spsh__text_file;

@@ -79,8 +79,8 @@ static spsh_status write_latest(const spsh__checkpoint_writer *w, const char *na
     return rc;
 }
 
-/* A successor removes the unfinished files of its predecessors. Report the successor then, not the
- * missing file. err: not NULL. */
+/* Find the cause of a failed write. If a successor of this process removed the unfinished file,
+ * report the successor, not the missing file. err: not NULL. */
 static spsh_status explain(const spsh__checkpoint_writer *w, spsh_status rc, spsh_error *err)
 {
     spsh_error replaced = SPSH_ERROR_INIT;

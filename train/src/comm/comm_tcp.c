@@ -154,8 +154,8 @@ static void finish(tcp_state *s, spsh__comm_handle handle)
 
 /* ---- sending ---- */
 
-/* Queue a frame. payload: NULL if there is none. handle: done once the frame is sent. Return false
- * if out of memory. */
+/* Queue a frame. payload: may be NULL. handle: done once the frame is sent. Return false if out of
+ * memory. */
 static bool put_frame(spsh__comm *c, peer *p, const head *what, const uint8_t *payload,
                       spsh__comm_handle handle)
 {
@@ -219,7 +219,7 @@ static void flush(spsh__comm *c, peer *p)
 
 /* ---- receiving ---- */
 
-/* Return the receive for this sender and tag that was posted first. NULL: there is none. */
+/* Return the receive for this sender and tag that was posted first. NULL: no such receive. */
 static message *receiver_of(const tcp_state *s, uint32_t from, uint32_t tag)
 {
     message *found = NULL;

@@ -26,7 +26,7 @@ typedef struct spsh__compute {
     spsh_cuda *cuda; /* NULL: the backend is the host's */
     spsh__backend *backend;
     char text[400]; /* the selected backend and the reason, as text */
-    char why[240];  /* on a machine without a GPU: why there is none, which text omits; else "" */
+    char why[240];  /* if no GPU can be used: the reason, which text omits; else "" */
 } spsh__compute;
 
 /* Return SPSH_E_NOT_FOUND, _VERSION, _UNSUPPORTED, or _IO if train.backend is cuda and there is no

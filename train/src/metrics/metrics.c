@@ -127,7 +127,7 @@ static spsh_status write_line(spsh__metrics *m, line *l, spsh_error *err)
  * work is added, too. */
 typedef struct past {
     double time, samples, processes; /* from the last line, or the last start; NaN: unknown */
-    bool is_lost;                    /* this line's work was lost, like that of all later lines */
+    bool is_lost;                    /* the work of this line and of all later lines was lost */
     double lost_samples, lost_s, lost_process_s;
     double lost_starts;
     double stopped_s; /* between the end of one lost process and the start of the next */

@@ -55,7 +55,7 @@ struct spsh__sort128 {
     spsh__u128 *records;
     spsh__u128 *scratch;
     size_t filled;
-    size_t capacity, capacity_max; /* of `records`, which grows */
+    size_t capacity, capacity_max; /* current and maximum capacity of `records` */
     size_t block_records;
 
     spsh__spill *files[2];

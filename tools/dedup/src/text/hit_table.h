@@ -10,7 +10,7 @@
 #include "set/train_splits.h"
 
 typedef struct spsh__hit {
-    uint64_t ordinal;   /* of the train utterance; each thing has it at most once */
+    uint64_t ordinal;   /* train utterance; hits each thing at most once */
     double test, train; /* similarity or covered share, depending on the tier of the caller */
 } spsh__hit;
 
