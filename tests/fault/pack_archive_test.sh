@@ -28,7 +28,8 @@ for form in corpus/corpus.tar.gz plain/corpus.tar corpus plain; do
     rm -rf "$work/got"
 done
 for form in corpus/corpus.tar.gz plain/corpus.tar; do
-    # `cat` makes standard input a pipe instead of the file. shellcheck disable=SC2002
+    # `cat` makes standard input a pipe instead of the file.
+    # shellcheck disable=SC2002
     cat "$work/$form" | packs - -o "$work/got" || fail "standard input, $form: $(cat "$work/message")"
     same "$work/got" "standard input, $form"
     rm -rf "$work/got"
