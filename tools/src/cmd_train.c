@@ -251,8 +251,8 @@ static int check(const train_command *c)
         return spsh__cli_usage("train",
                                "--replay uses the recorded run's configuration; omit CONFIG");
     if (c->config == NULL && c->resume == 0 && c->replay == NULL)
-        return spsh__cli_usage("train",
-                               "a configuration is missing; only --resume auto takes it from the run");
+        return spsh__cli_usage(
+            "train", "a configuration is missing; only --resume auto takes it from the run");
     return SPSH_CLI_RUN;
 }
 
