@@ -10,12 +10,14 @@
 #include "comm/comm.h"
 #include "comm/comm_nccl.h"
 #include "device_test.h"
+#include "speechshard/cuda_plugin.h"
 #include "speechshard/inside.h"
 #include "spsh_test.h"
 
 enum { COUNT = 100000, DEADLINE_MS = 1000 };
 
 static const char *shim;
+static twin_controls *twin; /* NULL: a real device */
 static spsh_cuda *cuda;
 static spsh__backend *backend;
 static spsh__comm *comm;
@@ -147,6 +149,56 @@ static void test_late(void)
     REQUIRE(unsetenv("NCCL_SHIM") == 0);
 }
 
+/* A graph of a fill. */
+static void *capture(void *stream, void *memory)
+{
+    const spsh__cuda_plugin *plugin = spsh_cuda_plugin_of(cuda);
+    void *graph = NULL;
+    REQUIRE(plugin->graph_begin_fn(stream, NULL) == SPSH_OK);
+    REQUIRE(plugin->fill_fn(memory, 0, sizeof(float), stream, NULL) == SPSH_OK);
+    REQUIRE(plugin->graph_end_fn(stream, &graph, NULL) == SPSH_OK);
+    return graph;
+}
+
+/* A call of CUDA waits for a sum without a partner: the watchdog ends the sum, and the call returns.
+ * The next call here reports it. */
+static void test_late_in_a_call(void)
+{
+    const spsh__cuda_plugin *plugin = spsh_cuda_plugin_of(cuda);
+    for (int is_launch = 0; is_launch < 2; is_launch++) {
+        spsh__collectives *c = NULL;
+        spsh__backend_buffer arena = {NULL, false}, other = {NULL, false};
+        spsh_error err = SPSH_ERROR_INIT;
+        REQUIRE(setenv("NCCL_SHIM", "hang:0:2", 1) == 0 && open_all());
+        REQUIRE(spsh__collectives_open(comm, backend, &step, &c, NULL) == SPSH_OK);
+        REQUIRE(backend->ops->alloc_fn(backend, COUNT, &arena, NULL) == SPSH_OK);
+        REQUIRE(backend->ops->alloc_fn(backend, 1, &other, NULL) == SPSH_OK);
+        void *stream = backend->ops->stream_fn(backend), *graph = capture(stream, other.data);
+        const spsh__collective sum = {SPSH__COLLECTIVE_SUM, arena.data, COUNT};
+        CHECK(spsh__collectives_start(c, &sum, "bucket 0", NULL) == SPSH_OK);
+        CHECK(spsh__collectives_start(c, &sum, "bucket 1", NULL) == SPSH_OK);
+        twin->launches_wait = is_launch != 0;
+        if (is_launch != 0)
+            CHECK(plugin->graph_launch_fn(graph, stream, &err) == SPSH_OK);
+        else
+            backend->ops->free_fn(backend, other);
+        twin->launches_wait = false;
+        CHECK(spsh__collectives_start(c, &sum, "bucket 2", &err) == SPSH_E_TIMEOUT);
+        CHECK(comm->has_failed);
+        CHECK(strstr(err.message, "no rank is missing: step 7, bucket 1; a device or the network "
+                                  "hangs, waited for 1.") != NULL);
+        CHECK(strstr(err.message, " s in a call to the device; this is rank 0 of 1") != NULL);
+        CHECK(spsh__collectives_wait(c, &err) == SPSH_E_TIMEOUT);
+        CHECK(strstr(err.message, "stopped after an earlier failure, in bucket 1") != NULL);
+        plugin->graph_close_fn(graph);
+        if (is_launch != 0)
+            backend->ops->free_fn(backend, other);
+        backend->ops->free_fn(backend, arena);
+        close_all(c);
+    }
+    REQUIRE(unsetenv("NCCL_SHIM") == 0);
+}
+
 /* ... and one that cannot be opened. */
 static void test_not_there(void)
 {
@@ -182,7 +234,7 @@ TEST_MAIN(unit_train_collectives)
     REQUIRE(argc >= 2);
     shim = argc > 2 ? argv[2] : NULL;
     REQUIRE(shim == NULL || setenv("TWIN_NCCL", shim, 1) == 0);
-    const int refused = device_test_open(argv[1], &cuda, NULL);
+    const int refused = device_test_open(argv[1], &cuda, &twin);
     if (refused != 0)
         return refused;
     if (shim == NULL && is_without_nccl()) {
@@ -193,6 +245,7 @@ TEST_MAIN(unit_train_collectives)
     RUN(test_given_up);
     if (shim != NULL) {
         RUN(test_late);
+        RUN(test_late_in_a_call);
         RUN(test_not_there);
     }
     spsh_cuda_close(cuda);

@@ -1,10 +1,10 @@
 """Runs of several processes with one device each: host emulations of GPUs, and a shim of NCCL on their streams.
 
 With sums by NCCL, losses equal the losses of one process except for rounding; with sums by the host, weights have the
-same bits for any number of processes. Under strategies whose learners have models of their own, losses equal those of
-as many processes on the CPU, or, if nothing fixes the order of their messages, each utterance is served once. Runs
-resume on other numbers of devices. All ranks skip an overflowing step. A rank that is missing, hangs, fails, or is
-killed ends the others. The emulation ends a process whose work on a device is not ordered.
+same bits for any number of processes. Under strategies with a model per learner, losses equal those of as many
+processes on the CPU, or, if nothing fixes the order of messages, each utterance is served once. Runs resume on other
+numbers of devices. All ranks skip an overflowing step. A rank that is missing, hangs, fails, or is killed ends the
+others. The emulation ends a process whose work on a device is not ordered.
 
     mpi_devices_test.py TRAIN_RANK_DEVICE NCCL_SHIM sums|faults [TEST...]
 """
@@ -194,8 +194,8 @@ def test_a_rank_that_does_not_join():
     for fault, run in begin_faults("absent:1", "stop:1"):
         done = run.end(without=[1] if fault == "stop:1" else [])
         # On a busy machine rank 1 may stop before its last message to rank 2, which then never joins.
-        who = r"rank 1(, 2)? is missing: step 0, joining the others|rank 1 has not sent" if fault == "stop:1" else \
-            "no rank is missing: step 0, joining the others"
+        who = r"rank 1(, 2)? is missing: step 0, connecting the ranks|rank 1 has not sent" if fault == "stop:1" else \
+            "no rank is missing: step 0, connecting the ranks"
         for other in [0, 2]:
             check(done.codes[other] == 70 and re.search(who, done.said[other]),
                   f"{fault}: rank {other} ends with {done.codes[other]}: {done.said[other]}")
@@ -217,6 +217,17 @@ def test_a_rank_that_is_killed():
     check_without_rank_1("kill:1:3", [])
 
 
+def test_a_rank_that_is_killed_during_a_call():
+    """Launches wait for the device, and so for the lost rank. The deadline ends them, and the next call names the rank."""
+    done = start(3, "call", "train.exchange=nccl", "train.deadline_ms=10000", *SHORT, "kill:1:7",
+                 TWIN_LAUNCHES_WAIT=1).end()
+    for other in [0, 2]:
+        check(done.codes[other] == 70, f"rank {other} ends with {done.codes[other]}: {done.said[other]}")
+    said = done.said[0] + done.said[2]
+    check(re.search("rank ([0-9]+, )*1(, [0-9]+)* is missing: step .* s in a call to the device", said), f"said {said}")
+    remove("call")
+
+
 def test_a_rank_that_hangs():
     check_without_rank_1("hang:1:3", [1])
 
@@ -228,6 +239,6 @@ try:
                   test_strategies_in_step, test_free_strategies, test_two_free_learners, only=ONLY)
     else:
         run_tests(test_a_collective_that_does_not_come, test_a_rank_that_does_not_join, test_a_rank_that_is_killed,
-                  test_a_rank_that_hangs, only=ONLY)
+                  test_a_rank_that_is_killed_during_a_call, test_a_rank_that_hangs, only=ONLY)
 finally:
     shutil.rmtree(base, ignore_errors=True)

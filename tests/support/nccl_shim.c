@@ -11,7 +11,8 @@
  * is their work on the stream. Ranks whose n differs in kind or size get an error.
  *
  * The caller owns a communicator until it destroys or aborts it, which may be during opening. Work
- * on streams owns a reference as well. A communicator that the caller forgets is a leak.
+ * on streams owns a reference as well. A communicator that the caller forgets is a leak. Another
+ * thread may abort, while the caller waits for the device; after that, the caller may not use it.
  *
  * NCCL_SHIM=absent:RANK      it never joins
  *           stop:RANK        ... and its process stops there
@@ -415,7 +416,10 @@ int ncclCommAbort(shim_comm *comm)
 {
     if (comm->is_joining)
         (void)unlink(comm->path);
-    atomic_store(&comm->is_aborted, true);
+    if (atomic_exchange(&comm->is_aborted, true)) {
+        (void)fputs("shim of NCCL: a communicator was aborted twice\n", stderr);
+        abort();
+    }
     let_go(comm);
     return SUCCESS;
 }

@@ -2,7 +2,8 @@
  * (tests/support/nccl_shim.c), which uses the emulation's streams. Without TWIN_NCCL, NCCL is
  * missing.
  *
- * The device of each process has a different key, unless TWIN_DEVICE_KEY sets the key. */
+ * The device of each process has a different key, unless TWIN_DEVICE_KEY sets the key. With
+ * TWIN_LAUNCHES_WAIT, launches of graphs wait for the device (twin_plugin.h). */
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +11,7 @@
 
 #include "cuda/nccl_calls.h"
 #include "nccl_shim.h"
+#include "twin_internal.h"
 
 spsh_status spsh__cuda_enter(uint32_t device, int *ret_before, spsh_error *err)
 {
@@ -54,6 +56,8 @@ SPSH_API const spsh__device_nccl_entry *spsh_cuda_nccl_entry(void);
 SPSH_API const spsh__device_nccl_entry *spsh_cuda_nccl_entry(void)
 {
     static spsh__device_nccl_entry entry;
+    if (getenv("TWIN_LAUNCHES_WAIT") != NULL)
+        twin_state.launches_wait = true;
     entry = spsh__nccl_entry;
     entry.load_fn = load;
     return &entry;

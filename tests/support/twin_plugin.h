@@ -17,6 +17,7 @@ typedef struct twin_controls {
     uint64_t device_bytes; /* memory of each device */
     uint32_t capability;   /* compute capability of each device, major * 10 + minor */
     uint64_t lost_after;   /* the device is lost when work_count reaches this; 0: never */
+    bool launches_wait;    /* a launch of a graph waits for all work of the device, like free_fn */
     bool counts_hazards;   /* count hazards instead of stopping the program */
     /* Numbers of open objects. */
     uint32_t open_memory, open_pinned, open_streams, open_events, open_graphs;

@@ -1138,6 +1138,8 @@ static spsh_status graph_launch(void *opaque, void *handle, spsh_error *err)
         break_capture(of->captured_by);
         rc = spsh__cuda_fail(err, SPSH_E_IO, "launching a graph: not while a graph is captured");
     }
+    if (rc == SPSH_OK && twin_state.launches_wait)
+        run_everything();
     if (rc == SPSH_OK) {
         twin_clock_join(&of->clock, &launched->clock);
         rc = use_graph(of, launched, err);

@@ -20,7 +20,7 @@ extern "C" {
 #endif
 
 /* Increment it when anything here, or in a table of the plug-in, changes. */
-#define SPSH__CUDA_ABI           4
+#define SPSH__CUDA_ABI           5
 #define SPSH__CUDA_PLUGIN_SYMBOL "spsh_cuda_plugin"
 
 typedef struct spsh__cuda_plugin {

@@ -205,7 +205,7 @@ static spsh_status step(world *w, uint32_t i, spsh_error *err)
     return rc != SPSH_OK ? rc : ops->after_step_fn(l->strategy, err);
 }
 
-/* The backend of the arena has done all work on a model of its own; else the learner's has. */
+/* The backend of the newest work on the model that is updated: of the arena, or of the learner. */
 static spsh__backend *backend_of(const spsh__learner *l)
 {
     return l->updated.data != NULL && l->updated.data != l->weights.data ? l->arena_backend

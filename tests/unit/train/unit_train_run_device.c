@@ -581,7 +581,7 @@ static double weights_off(const char *folder, const char *other, const float *st
     return sqrt(off / way);
 }
 
-/* The weights before the first step: those of a run that hardly changes them. */
+/* The weights before the first step: the result of a run that hardly changes the weights. */
 static float *first_weights(void)
 {
     spsh__checkpoint_file *file = NULL;

@@ -1,5 +1,4 @@
-/* watch.c: see watch.h. Between two polls the thread sleeps for PAUSE_NS. While polling is off, it
- * sleeps until its owner wakes it. A sleep is short against the transfer of a bucket, and a poll is
+/* watch.c: see watch.h. While polling is off, the thread sleeps until its owner wakes it. A poll is
  * much shorter than a sleep, so it hardly slows a computation on the same core.
  */
 #include "watch.h"
@@ -8,12 +7,11 @@
 
 #include "steady_wait.h"
 
-#define PAUSE_NS UINT64_C(200000)
-
 struct spsh__watch {
     spsh_allocator allocator;
     bool (*poll_fn)(void *user);
     void *user;
+    uint64_t pause_ns;
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t news;
@@ -29,7 +27,7 @@ static void *run(void *user)
             (void)pthread_cond_wait(&w->news, &w->lock);
             continue;
         }
-        const struct timespec end = spsh__timespec_of(spsh__now_ns() + PAUSE_NS);
+        const struct timespec end = spsh__timespec_of(spsh__now_ns() + w->pause_ns);
         (void)pthread_cond_timedwait(&w->news, &w->lock, &end);
         if (w->is_looking && !w->is_closing)
             w->is_looking = w->poll_fn(w->user);
@@ -38,13 +36,14 @@ static void *run(void *user)
     return NULL;
 }
 
-spsh_status spsh__watch_open(bool (*poll_fn)(void *user), void *user,
+spsh_status spsh__watch_open(bool (*poll_fn)(void *user), void *user, uint64_t pause_ns,
                              const spsh_allocator *allocator, spsh__watch **ret, spsh_error *err)
 {
     spsh__watch *w = spsh__new(allocator, 1, sizeof(*w));
     if (w == NULL)
         return SPSH_NO_MEMORY(err);
-    *w = (spsh__watch){.allocator = *allocator, .poll_fn = poll_fn, .user = user};
+    *w = (spsh__watch){
+        .allocator = *allocator, .poll_fn = poll_fn, .user = user, .pause_ns = pause_ns};
     (void)pthread_mutex_init(&w->lock, NULL);
     const int failed =
         spsh__steady_cond_init(&w->news) ? pthread_create(&w->thread, NULL, run, w) : ENOMEM;

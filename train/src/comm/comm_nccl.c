@@ -6,14 +6,29 @@
  * that it has started to the others, and receives their numbers. Ranks that wait for each other
  * time out at about the same moment, so a rank that does not answer is missing. If no rank is
  * missing, all have started the collective, and a device or the link between two devices hangs.
+ *
+ * The watchdog. CUDA may wait for all work of a device in any call: cudaFree does, and a launch when
+ * a queue of the driver is full. With a collective on a stream and a missing rank, such a call never
+ * returns, and nothing here is called. So while collectives are under way, a thread counts its own
+ * polls since the last call from here (base/watch.h). After one deadline of polls, it aborts NCCL,
+ * which ends the collectives, and so the blocked call. It makes no other call of CUDA, which could
+ * wait for the blocked call's locks. Polls are counted, not time: a process that was stopped for
+ * some time continues.
+ *
+ * The lock of the watch guards `state`, so one thread at a time uses NCCL, and the abort comes once.
+ * No call of CUDA is made under it, except within NCCL's nonblocking calls. The next call here
+ * reports the abort, before results of the aborted collectives can be used.
  */
 #include "comm_nccl.h"
 
 #include <stdio.h>
 
+#include "base/watch.h"
 #include "speechshard/inside.h"
 
 #define NS_A_MS UINT64_C(1000000)
+
+enum { POLLS = 16 }; /* polls of the watchdog during the deadline */
 
 struct spsh__collectives {
     spsh_allocator allocator;
@@ -28,14 +43,57 @@ struct spsh__collectives {
     const char *what;    /* last collective that was started */
     uint64_t started;    /* number of started collectives; same on all ranks */
     bool is_under_way, has_failed;
+    spsh__watch *watch;
+    /* under the lock of watch */
+    uint64_t called_ns; /* time of the last call before an abort by the watchdog */
+    uint32_t polls;     /* polls of the watchdog since the last call */
+    bool is_aborted;    /* by the watchdog */
 };
 
-/* Abort NCCL at once after a failure. Its work on the streams ends. */
+/* ---- the watchdog ---- */
+
+/* One poll more than the deadline has: a call that polls here reports first. */
+static bool poll_call(void *user)
+{
+    spsh__collectives *c = user;
+    if (++c->polls <= POLLS)
+        return true;
+    c->nccl->abort_fn(c->state);
+    c->is_aborted = true;
+    return false;
+}
+
+/* Return false if the watchdog has aborted NCCL. */
+static bool enter(spsh__collectives *c)
+{
+    spsh__watch_enter(c->watch);
+    c->polls = 0;
+    return !c->is_aborted;
+}
+
+static void leave(spsh__collectives *c)
+{
+    if (!c->is_aborted)
+        c->called_ns = spsh__now_ns();
+    spsh__watch_leave(c->watch, c->is_under_way && c->state != NULL && !c->is_aborted);
+}
+
+/* ---- failures ---- */
+
+/* Close NCCL, and end its work on the streams unless all of it is done. */
+static void close_state(spsh__collectives *c, bool is_done)
+{
+    (void)enter(c);
+    if (c->state != NULL)
+        c->nccl->close_fn(c->state, !is_done);
+    c->state = NULL;
+    leave(c);
+}
+
+/* Abort NCCL at once after a failure. */
 static void give_up(spsh__collectives *c)
 {
-    if (c->state != NULL)
-        c->nccl->close_fn(c->state, 1);
-    c->state = NULL;
+    close_state(c, false);
     c->has_failed = true;
     spsh__comm_fail(c->comm);
 }
@@ -55,19 +113,42 @@ static void name_missing(const spsh__collectives *c, char *text, size_t capacity
 static spsh_status fail(spsh__collectives *c, spsh_status rc, const spsh_error *why,
                         uint64_t begin_ns, spsh_error *err)
 {
-    const double waited_s = (double)(spsh__now_ns() - begin_ns) / 1e9;
+    const bool is_aborted = !enter(c);
+    leave(c);
+    const double waited_s = (double)(spsh__now_ns() - (is_aborted ? c->called_ns : begin_ns)) / 1e9;
     char missing[80] = "";
     if (rc == SPSH_E_TIMEOUT)
         name_missing(c, missing, sizeof(missing));
     give_up(c);
     if (rc == SPSH_E_TIMEOUT)
         return SPSH_FAIL(err, SPSH_E_TIMEOUT,
-                         "%s missing: step %llu, %s%s, waited for %.1f s; this is rank %u of %u",
+                         "%s missing: step %llu, %s%s, waited for %.1f s%s; this is rank %u of %u",
                          missing, (unsigned long long)*c->step, c->what,
                          missing[0] == 'n' ? "; a device or the network hangs" : "", waited_s,
-                         c->comm->rank, c->comm->world_size);
+                         is_aborted ? " in a call to the device" : "", c->comm->rank,
+                         c->comm->world_size);
     return SPSH_FAIL(err, rc, "step %llu, %s, rank %u of %u: %.140s", (unsigned long long)*c->step,
                      c->what, c->comm->rank, c->comm->world_size, why->message);
+}
+
+/* Fail if NCCL has stopped. Every call begins with it. */
+static spsh_status check(spsh__collectives *c, spsh_error *err)
+{
+    if (c->has_failed)
+        return SPSH_FAIL(err, SPSH_E_TIMEOUT,
+                         "step %llu: NCCL stopped after an earlier failure, in %s",
+                         (unsigned long long)*c->step, c->what);
+    const bool is_usable = enter(c);
+    leave(c);
+    return is_usable ? SPSH_OK : fail(c, SPSH_E_TIMEOUT, NULL, 0, err);
+}
+
+/* The state of NCCL. After an abort by the watchdog: SPSH_E_TIMEOUT. */
+static spsh_status ask(spsh__collectives *c, spsh_error *why)
+{
+    const spsh_status rc = enter(c) ? c->nccl->state_fn(c->state, why) : SPSH_E_TIMEOUT;
+    leave(c);
+    return rc;
 }
 
 /* Wait until NCCL has no call in progress on the host. */
@@ -75,18 +156,12 @@ static spsh_status settle(spsh__collectives *c, spsh_error *err)
 {
     const uint64_t begin_ns = spsh__now_ns();
     spsh_error why = SPSH_ERROR_INIT;
-    spsh_status rc = c->nccl->state_fn(c->state, &why);
+    spsh_status rc = ask(c, &why);
     while (rc == SPSH_E_TIMEOUT && spsh__now_ns() - begin_ns < c->comm->deadline_ms * NS_A_MS) {
         spsh__comm_pause(begin_ns);
-        rc = c->nccl->state_fn(c->state, &why);
+        rc = ask(c, &why);
     }
     return rc == SPSH_OK ? SPSH_OK : fail(c, rc, &why, begin_ns, err);
-}
-
-static spsh_status has_failed(const spsh__collectives *c, spsh_error *err)
-{
-    return SPSH_FAIL(err, SPSH_E_TIMEOUT, "step %llu: NCCL stopped after an earlier failure, in %s",
-                     (unsigned long long)*c->step, c->what);
 }
 
 spsh_status spsh__collectives_behind(spsh__collectives *c, spsh_error *err)
@@ -104,21 +179,23 @@ spsh_status spsh__collectives_start(spsh__collectives *c, const spsh__collective
     spsh_error why = SPSH_ERROR_INIT;
     if (collective->count == 0)
         return SPSH_OK;
-    if (c->has_failed)
-        return has_failed(c, err);
+    spsh_status rc = check(c, err);
+    if (rc != SPSH_OK)
+        return rc;
     c->what = what;
     c->started++;
     c->is_under_way = true;
-    const spsh_status rc = c->nccl->start_fn(c->state, collective, c->stream, &why);
+    rc = enter(c) ? c->nccl->start_fn(c->state, collective, c->stream, &why) : SPSH_E_TIMEOUT;
+    leave(c);
     return rc != SPSH_OK ? fail(c, rc, &why, spsh__now_ns(), err) : settle(c, err);
 }
 
 spsh_status spsh__collectives_join(spsh__collectives *c, spsh_error *err)
 {
     void *compute = c->backend->ops->stream_fn(c->backend);
-    if (c->has_failed)
-        return has_failed(c, err);
-    spsh_status rc = spsh_cuda_event_record(c->backend->cuda, c->done, c->stream, err);
+    spsh_status rc = check(c, err);
+    if (rc == SPSH_OK)
+        rc = spsh_cuda_event_record(c->backend->cuda, c->done, c->stream, err);
     if (rc == SPSH_OK)
         rc = spsh_cuda_event_wait(c->backend->cuda, c->done, compute, err);
     return rc;
@@ -128,16 +205,15 @@ spsh_status spsh__collectives_wait(spsh__collectives *c, spsh_error *err)
 {
     const uint64_t begin_ns = spsh__now_ns();
     spsh_error why = SPSH_ERROR_INIT;
-    if (c->has_failed)
-        return has_failed(c, err);
-    if (!c->is_under_way)
-        return SPSH_OK;
+    spsh_status rc = check(c, err);
+    if (rc != SPSH_OK || !c->is_under_way)
+        return rc;
     for (;;) {
-        spsh_status rc = spsh_cuda_event_query(c->backend->cuda, c->done, &why);
+        rc = spsh_cuda_event_query(c->backend->cuda, c->done, &why);
         if (rc == SPSH_OK)
             break;
         if (rc == SPSH_E_TIMEOUT) { /* not done yet: ask NCCL for a failure */
-            const spsh_status state = c->nccl->state_fn(c->state, &why);
+            const spsh_status state = ask(c, &why);
             const bool is_late = spsh__now_ns() - begin_ns >= c->comm->deadline_ms * NS_A_MS;
             if ((state == SPSH_OK || state == SPSH_E_TIMEOUT) && !is_late) {
                 spsh__comm_pause(begin_ns);
@@ -147,8 +223,11 @@ spsh_status spsh__collectives_wait(spsh__collectives *c, spsh_error *err)
         }
         return fail(c, rc, &why, begin_ns, err);
     }
+    rc = check(c, err); /* an aborted collective ends, too */
+    (void)enter(c);
     c->is_under_way = false;
-    return SPSH_OK;
+    leave(c);
+    return rc;
 }
 
 /* ---- opening ---- */
@@ -248,6 +327,9 @@ spsh_status spsh__collectives_open(spsh__comm *comm, spsh__backend *backend, con
     if (rc == SPSH_OK)
         rc = spsh_cuda_event_open(cuda, backend->device, 0, &c->done, err);
     if (rc == SPSH_OK)
+        rc = spsh__watch_open(poll_call, c, comm->deadline_ms * NS_A_MS / POLLS, &c->allocator,
+                              &c->watch, err);
+    if (rc == SPSH_OK)
         rc = join_others(c, err);
     if (rc == SPSH_OK)
         *ret = c;
@@ -270,13 +352,11 @@ void spsh__collectives_close(spsh__collectives *c)
     if (c->state != NULL && !spsh__comm_has_failed(c->comm)) {
         c->what = "disconnecting from NCCL";
         if (spsh__collectives_wait(c, NULL) == SPSH_OK &&
-            c->nccl->finish_fn(c->state, NULL) == SPSH_OK && settle(c, NULL) == SPSH_OK) {
-            c->nccl->close_fn(c->state, 0);
-            c->state = NULL;
-        }
+            c->nccl->finish_fn(c->state, NULL) == SPSH_OK && settle(c, NULL) == SPSH_OK)
+            close_state(c, true);
     }
-    if (c->state != NULL)
-        c->nccl->close_fn(c->state, 1);
+    close_state(c, false);
+    spsh__watch_close(c->watch);
     spsh_cuda_event_close(cuda, c->behind);
     spsh_cuda_event_close(cuda, c->done);
     spsh_cuda_stream_close(cuda, c->stream);

@@ -8,10 +8,12 @@
  *     spsh__collectives_join(c, &err);              the backend's stream waits for the collectives
  *     spsh__collectives_wait(c, &err);              the host waits for the collectives
  *
- * All ranks start the same collectives in the same order. The host never blocks on a stream that a
+ * All ranks start the same collectives in the same order. No function here blocks on a stream that a
  * missing rank could hold up forever. spsh__collectives_wait polls the event and NCCL's own errors
  * until the communicator's deadline. Then it aborts NCCL, which frees the device. Call it before
- * you wait for the backend's stream after a join.
+ * you wait for the backend's stream after a join. Other calls of CUDA may block while collectives
+ * are under way: a thread aborts NCCL if nothing is called here during the deadline, and the next
+ * call here reports it. One thread may call.
  *
  * NCCL does not know which rank is missing. Messages (comm.h) find the rank for the error text.
  */

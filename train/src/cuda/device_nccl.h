@@ -3,7 +3,7 @@
  * deadlines. tests/support/twin_nccl.c is the same table over the host emulation of CUDA.
  *
  * No function waits for another rank: a call that takes time is in progress (SPSH_E_TIMEOUT) until
- * state_fn reports its end, or close_fn with is_aborted ends it. Only one thread may call.
+ * state_fn reports its end, or abort_fn ends it. One thread at a time may call.
  */
 #ifndef SPSH_DEVICE_NCCL_H
 #define SPSH_DEVICE_NCCL_H
@@ -58,8 +58,12 @@ typedef struct spsh__device_nccl_entry {
     spsh_status (*start_fn)(void *state, const spsh__collective *c, void *stream, spsh_error *err);
     /* Begin to end the communicator. No collective may follow. */
     spsh_status (*finish_fn)(void *state, spsh_error *err);
-    /* Call after finish_fn, or with is_aborted. Aborting ends the work on streams, whatever the
-     * other ranks do. */
+    /* End the work on streams, whatever the other ranks do. For a separate thread, which may be left
+     * with another device, while the user's thread waits for the device in a call of CUDA: that call
+     * returns. Only close_fn may follow. The values of unfinished collectives are undefined. */
+    void (*abort_fn)(void *state);
+    /* Call after finish_fn or abort_fn, or with is_aborted, which also aborts if abort_fn has not.
+     */
     void (*close_fn)(void *state, uint32_t is_aborted);
 } spsh__device_nccl_entry;
 

@@ -216,23 +216,42 @@ static spsh_status spsh__nccl_finish(void *state, spsh_error *err)
     return spsh__nccl_began(s, s->nccl->comm_finalize(s->comm), "ncclCommFinalize", err);
 }
 
+/* Abort or destroy the communicator. Both free it, so neither may follow. */
+static void spsh__nccl_end(spsh__nccl_state *s, int (*end)(void *comm))
+{
+    int before = 0;
+    if (s->comm == NULL)
+        return;
+    const int has_entered = spsh__cuda_enter(s->device, &before, NULL) == SPSH_OK;
+    (void)end(s->comm);
+    s->comm = NULL;
+    if (has_entered)
+        spsh__cuda_leave(before);
+}
+
+/* NCCL first sets a flag that its kernels poll. Then they end, and the call of CUDA that waited for
+ * them returns. That call may hold locks of the driver until then, so nothing else comes first:
+ * selecting the device, too, could wait for them. NCCL selects it itself, after the flag. */
+static void spsh__nccl_abort(void *state)
+{
+    spsh__nccl_state *s = (spsh__nccl_state *)state;
+    void *comm = s->comm;
+    s->comm = NULL;
+    if (comm != NULL)
+        (void)s->nccl->comm_abort(comm);
+}
+
 static void spsh__nccl_close(void *state, uint32_t is_aborted)
 {
     spsh__nccl_state *s = (spsh__nccl_state *)state;
-    int before = 0;
     if (s == NULL)
         return;
-    const int has_entered = spsh__cuda_enter(s->device, &before, NULL) == SPSH_OK;
-    if (is_aborted != 0)
-        (void)s->nccl->comm_abort(s->comm);
-    else
-        (void)s->nccl->comm_destroy(s->comm);
-    if (has_entered)
-        spsh__cuda_leave(before);
+    spsh__nccl_end(s, is_aborted != 0 ? s->nccl->comm_abort : s->nccl->comm_destroy);
     free(s);
 }
 
 const spsh__device_nccl_entry spsh__nccl_entry = {
-    spsh__nccl_load, spsh__nccl_unload,    spsh__nccl_version, spsh__nccl_key,    spsh__nccl_id_get,
-    spsh__nccl_open, spsh__nccl_state_get, spsh__nccl_start,   spsh__nccl_finish, spsh__nccl_close,
+    spsh__nccl_load,   spsh__nccl_unload, spsh__nccl_version,   spsh__nccl_key,
+    spsh__nccl_id_get, spsh__nccl_open,   spsh__nccl_state_get, spsh__nccl_start,
+    spsh__nccl_finish, spsh__nccl_abort,  spsh__nccl_close,
 };

@@ -286,8 +286,8 @@ static spsh_status count_reader(const spsh__estimating *e, counter *c,
     return rc;
 }
 
-/* The second backend of a learner whose model others change while it computes: what it takes at
- * its start, and two parts of the arena. */
+/* Memory of the second backend of a learner, if others change its model while it computes: the
+ * memory that a backend takes at its start, and two parts of the arena. */
 static uint64_t arena_backend_bytes(const spsh__estimating *e, uint64_t open_bytes)
 {
     const uint64_t arena = e->out->weight_bytes;

@@ -19,6 +19,9 @@
 #include "device_stage.h"
 #include "speechshard/inside.h"
 
+/* Time between two polls: short against the transfer of a bucket. */
+#define POLL_NS UINT64_C(200000)
+
 typedef enum phase {
     PHASE_LEAVES = 0, /* not all leaves have passed */
     PHASE_REDUCE,     /* pieces are in flight */
@@ -961,7 +964,7 @@ static spsh_status open_watch(spsh__gradient_sum *g, spsh_error *err)
         g->adder = g->backend;
         return rc;
     }
-    return spsh__watch_open(poll_ranges, g, &g->allocator, &g->watch, err);
+    return spsh__watch_open(poll_ranges, g, POLL_NS, &g->allocator, &g->watch, err);
 }
 
 static void sum_close(void *state)

@@ -13,7 +13,7 @@
  *                       ^             |          ^
  *     arena     mix ----'             '--> mix, copy to the weights
  *
- * The training stream waits only for what is enqueued on the arena then, and never for the host.
+ * The training stream waits only for work that was enqueued on the arena before, not for the host.
  */
 #ifndef SPSH_TRAIN_OWN_MODEL_H
 #define SPSH_TRAIN_OWN_MODEL_H
