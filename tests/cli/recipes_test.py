@@ -9,6 +9,7 @@ without dedupe must stop at the audit.
 import json
 import os
 import pathlib
+import re
 import shlex
 import struct
 import subprocess
@@ -211,8 +212,33 @@ def test_leak(work):
         equal(done.returncode, 0, f"{' '.join(words)}: {done.stderr}")
 
 
+def settings(path):
+    """The keys of a configuration, with their sections."""
+    found, section = {}, ""
+    for line in path.read_text(encoding="utf-8").splitlines():
+        key, _, value = line.partition("#")[0].partition(":")
+        if key.strip() and not value.strip():
+            section = f"{key.strip()}."
+        elif key.strip():
+            found[(section if key.startswith(" ") else "") + key.strip()] = value.strip()
+    return found
+
+
+def test_benchmark():
+    """The benchmark of a GPU runs this recipe, with the batches that its page states for 40 GB."""
+    own = {"vocabulary", "data.train", "data.dev", "train.backend", "train.epochs", "train.checkpoint_every_s", "eval.every_s"}
+    page = (RECIPES / "README.md").read_text(encoding="utf-8")
+    batches = re.search(r"\| 40 GB \| `(.*?)` \|", page).group(1)
+    recipe = settings(RECIPES / RECIPE / f"{RECIPE}.yaml") | dict(word.split("=") for word in batches.split())
+    measured = settings(RECIPES.parent / "bench/gpu/train.yaml")
+    equal({key: value for key, value in measured.items() if key not in own},
+          {key: value for key, value in recipe.items() if key not in own}, "settings of bench/gpu/train.yaml")
+
+
 OTHERS = {"digits", "notebook", "pytorch", "quickstart"}  # they have separate tests
 equal({page.parent.name for page in RECIPES.glob("*/README.md")} | OTHERS, set(KINDS) | OTHERS, "recipes that are tested")
+if RECIPE == "librispeech-960":
+    test_benchmark()
 for test in (test_page, test_leak):
     with tempfile.TemporaryDirectory() as folder:
         test(pathlib.Path(folder))

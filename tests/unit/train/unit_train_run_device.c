@@ -515,7 +515,7 @@ static void test_no_device(void)
              .stop_at = 1
     };
     CHECK_I64(train_kit_run(&run), SPSH_E_CANCELED);
-    CHECK(strstr(run.log, "computes on cuda, device 0 of 2 (twin 0), tf32; not deterministic") !=
+    CHECK(strstr(run.log, "computes on cuda, device 0 of 2 (twin 0), bf16; not deterministic") !=
           NULL);
 }
 
@@ -712,6 +712,31 @@ static void test_estimates_are_what_runs_take(void)
     }
 }
 
+/* The estimate names the largest batches that fit, with a reserve of 1 GB. */
+static void test_estimates_what_fits(void)
+{
+    enum { SECONDS = 40, MIB = 1 << 20 };
+    const uint64_t before = twin->device_bytes, reserve = 1000000000;
+    spsh_train_estimate *e = NULL;
+    kit_run run = on_cuda("fits", "data.max_padded_seconds=40");
+    estimate_of(&run, &e);
+    CHECK(strstr(e->compute, "bf16") != NULL); /* auto */
+    const uint64_t bytes = e->device_bytes;
+    CHECK(e->padded_seconds_fit >= SECONDS && e->padded_seconds_fit % 20 == 0);
+    spsh_train_estimate_free(e);
+    const uint64_t rooms[] = {bytes + reserve + MIB, bytes * 3 / 4 + reserve, bytes + reserve / 2};
+    const uint32_t least[] = {SECONDS, 0, 0}, most[] = {SECONDS + 20, SECONDS - 20, 0};
+    for (int i = 0; i < 3; i++) {
+        twin->device_bytes = rooms[i];
+        estimate_of(&run, &e);
+        printf("%llu bytes: %u s fit\n", (unsigned long long)rooms[i], e->padded_seconds_fit);
+        CHECK(e->padded_seconds_fit >= least[i] && e->padded_seconds_fit <= most[i]);
+        spsh_train_estimate_free(e);
+    }
+    twin->device_bytes = before;
+    check_nothing_left();
+}
+
 /* Each allocation that fails is reported. If it belongs to the model, the message lists the memory
  * of each part. */
 static void test_too_little_memory(void)
@@ -800,6 +825,7 @@ static void run_failures(void)
     RUN(test_evaluates);
     RUN(test_no_device);
     RUN(test_estimates_are_what_runs_take);
+    RUN(test_estimates_what_fits);
     RUN(test_too_little_memory);
     RUN(test_lost);
 }

@@ -161,6 +161,9 @@ static void print_space(const spsh_train_estimate *e)
         spsh__estimate_print_line("", "%s of it on the device, which has %s free",
                                   SPSH_SHOW_BYTES(e->device_bytes),
                                   SPSH_SHOW_BYTES(e->device_free_bytes));
+    if (e->padded_seconds_fit > 0)
+        spsh__estimate_print_line("", "batches fit up to data.max_padded_seconds=%" PRIu32,
+                                  e->padded_seconds_fit);
     if (e->checkpoint_count > 0)
         spsh__estimate_print_line("checkpoints", "%s each, at most %" PRIu32 " of them: %s",
                                   SPSH_SHOW_BYTES(e->checkpoint_bytes), e->checkpoint_count,
@@ -269,6 +272,7 @@ static void put_space(spsh_json *json, const spsh_train_estimate *e)
     spsh__json_end(json);
     spsh__json_put_u64(json, "device_bytes", e->device_bytes);
     spsh__json_put_u64(json, "device_free_bytes", e->device_free_bytes);
+    spsh__json_put_u64(json, "padded_seconds_fit", e->padded_seconds_fit);
     spsh__json_put_u64(json, "checkpoint_bytes", e->checkpoint_bytes);
     spsh__json_put_u64(json, "checkpoints", e->checkpoint_count);
 }

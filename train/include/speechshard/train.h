@@ -357,6 +357,9 @@ typedef struct spsh_train_estimate {
     uint64_t loader_device_bytes; /* batches on the device, of training and of evaluation */
     uint64_t work_bytes;          /* operators and libraries, on a device */
     uint64_t device_bytes, device_free_bytes; /* device memory: needed by the run; free now */
+    /* Device: the largest data.max_padded_seconds, a multiple of 20 below 20480, whose run fits in
+     * the free memory and leaves 1 GB for memory that is not estimated. 0: none, or no device. */
+    uint32_t padded_seconds_fit;
 } spsh_train_estimate;
 
 /**

@@ -71,7 +71,7 @@ struct spsh__config {
                                  it */
     spsh__backend_choice backend;
     char *device;       /* "auto": by the local rank; or the device number */
-    uint32_t precision; /* 0: auto (tf32 on cuda, the backend's precision elsewhere); else 1 +
+    uint32_t precision; /* 0: auto (bf16 on cuda, the backend's precision elsewhere); else 1 +
                       spsh__precision */
     bool is_deterministic, has_graphs;
     spsh__rnn_algorithm rnn;

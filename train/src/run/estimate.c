@@ -202,8 +202,10 @@ static spsh_status estimate(spsh__estimating *e, const spsh_train_estimate_optio
     rc = spsh__estimate_epoch(e, err);
     if (rc == SPSH_OK)
         rc = spsh__estimate_memory(e, err);
-    if (rc == SPSH_OK)
+    if (rc == SPSH_OK) {
+        spsh__estimate_fit(e);
         count_steps(e);
+    }
     return rc;
 }
 

@@ -34,6 +34,10 @@ spsh_status spsh__estimate_epoch(spsh__estimating *e, spsh_error *err);
 /* Open the model and its surroundings with memory that is only counted. */
 spsh_status spsh__estimate_memory(spsh__estimating *e, spsh_error *err);
 
+/* Find the largest data.max_padded_seconds that fits in the free memory of the device. Call after
+ * spsh__estimate_memory. */
+void spsh__estimate_fit(const spsh__estimating *e);
+
 /* A model that was opened with memory that is only counted, and its limits. */
 typedef struct spsh__estimate_model {
     spsh__model *model;

@@ -10,6 +10,7 @@
 #include <sys/mman.h>
 
 #include "backend_cuda/backend_cuda_count.h"
+#include "base/whole_numbers.h"
 #include "estimate.h"
 #include "feed/frame_batch.h"
 #include "run_setup.h"
@@ -18,6 +19,9 @@
 #include "strategy/gradient_sum.h"
 
 enum { BUFFERS_MAX = 4096, CHECKPOINT_REST_BYTES = 65536 };
+
+/* Device memory that is not counted: the CUDA context, graphs, and tables of the loader. */
+#define DEVICE_RESERVE_BYTES 1e9
 
 typedef struct counter {
     spsh__backend backend; /* first member: operators find the counter by it */
@@ -356,6 +360,51 @@ out:
     spsh__model_close(model);
     close_counter(c);
     return rc;
+}
+
+/* ---- the largest batch ---- */
+
+enum { FIT_STEP_S = 20, FIT_STEPS = 1024 };
+
+/* Limits of batches of other padded seconds. An epoch of few utterances has no larger ones. */
+static spsh__estimating resized(const spsh__estimating *e, double factor)
+{
+    const uint64_t most = (uint64_t)e->limits.batch_max * e->limits.frames_max;
+    spsh__estimating other = *e;
+    other.limits.rows_max = spsh__least((uint64_t)((double)e->limits.rows_max * factor) + 1, most);
+    other.ctc_pairs = (uint64_t)((double)e->ctc_pairs * factor);
+    return other;
+}
+
+/* True if batches of `seconds` fit, with a reserve for memory that is not counted. */
+static bool fits(const spsh__estimating *e, double seconds)
+{
+    const double factor = seconds / spsh__config_batch_seconds(e->config);
+    spsh__estimating other = resized(e, factor);
+    other.out = calloc(1, sizeof(*other.out));
+    bool is_fit = false;
+    if (other.out != NULL && spsh__estimate_memory(&other, NULL) == SPSH_OK) {
+        const double more = (factor - 1) * (double)spsh__feed_device_bytes(e->feed);
+        is_fit = (double)other.out->device_bytes + more + DEVICE_RESERVE_BYTES <=
+                 (double)e->out->device_free_bytes;
+    }
+    free(other.out);
+    return is_fit;
+}
+
+void spsh__estimate_fit(const spsh__estimating *e)
+{
+    uint32_t low = 0, high = FIT_STEPS; /* low fits, high does not */
+    if (e->out->device_bytes == 0)
+        return;
+    while (high - low > 1) {
+        const uint32_t middle = low + (high - low) / 2;
+        if (fits(e, (double)middle * FIT_STEP_S))
+            low = middle;
+        else
+            high = middle;
+    }
+    e->out->padded_seconds_fit = low * FIT_STEP_S;
 }
 
 static double gigabytes(uint64_t bytes)
