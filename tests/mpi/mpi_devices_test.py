@@ -90,6 +90,37 @@ def test_host():
         remove("one")
 
 
+def test_halves():
+    """Gradients of 16 bits on the way: half of the bytes, and the same bits in each run."""
+    words = ["train.exchange=host", "train.accumulate=1", *SHORT]
+    train(3, "floats", *words)
+    for run in ["bf16", "again"]:
+        train(3, run, *words, "train.gradient_exchange=bf16")
+    equal(weights("again"), weights("bf16"), "bf16, twice")
+    check(weights("bf16") != weights("floats"), "bf16 rounds")
+    # The first step's bytes include the start.
+    sent = [sum(step["sent_bytes"] for step in steps(run)[1:]) for run in ("bf16", "floats")]
+    check(sent[0] < 0.6 * sent[1], f"sent {sent[0]} bytes, as floats {sent[1]}")
+    remove("again", "bf16", "floats")
+    done = train(2, "refused", *words[1:], "train.exchange=nccl", "train.gradient_exchange=bf16", want=1)
+    check("NCCL does not add gradients of 16 bits as floats" in done.output, done.output)
+    done = train(2, "auto", *words[1:], "train.gradient_exchange=bf16")
+    check("gradients are exchanged through the host: NCCL does not" in done.output, done.output)
+    remove("refused", "auto")
+
+
+def test_losses_of_halves():
+    """Two epochs. GPU.md has the figure that this test prints."""
+    words = ["train.exchange=host", "train.accumulate=1", "data.dev=[]", "train.epochs=2"]
+    train(3, "floats", *words)
+    train(3, "bf16", *words, "train.gradient_exchange=bf16")
+    pairs = [(a["loss"], b["loss"]) for a, b in zip(steps("bf16"), steps("floats")) if b["loss"] is not None]
+    most = max(abs(a / b - 1) for a, b in pairs)
+    print(f"bf16: losses of {len(pairs)} steps differ by at most {most:.1e}")
+    check(0 < most < 1e-2, f"losses: {pairs}")
+    remove("floats", "bf16")
+
+
 def test_other_numbers_of_devices():
     """Stopped twice in the middle of an epoch: each utterance is served once."""
     train(1, "one", "data.dev=[]")
@@ -235,8 +266,8 @@ def test_a_rank_that_hangs():
 try:
     equal(subprocess.run([RANK, base, "make"], check=False).returncode, 0, "the dataset")
     if WHICH == "sums":
-        run_tests(test_nccl, test_host, test_other_numbers_of_devices, test_overflow, test_which_exchange,
-                  test_strategies_in_step, test_free_strategies, test_two_free_learners, only=ONLY)
+        run_tests(test_nccl, test_host, test_halves, test_losses_of_halves, test_other_numbers_of_devices, test_overflow,
+                  test_which_exchange, test_strategies_in_step, test_free_strategies, test_two_free_learners, only=ONLY)
     else:
         run_tests(test_a_collective_that_does_not_come, test_a_rank_that_does_not_join, test_a_rank_that_is_killed,
                   test_a_rank_that_is_killed_during_a_call, test_a_rank_that_hangs, only=ONLY)

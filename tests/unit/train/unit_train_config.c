@@ -189,7 +189,7 @@ static void test_text_comes_back(void)
     char *text = spsh__config_text(config);
     CHECK(strstr(text, "\ntrain:\n  backend: auto\n  device: \"auto\"\n  precision: auto\n"
                        "  deterministic: false\n  graphs: true\n  rnn: auto\n"
-                       "  exchange: auto\n  threads: 0\n") != NULL);
+                       "  exchange: auto\n  gradient_exchange: fp32\n  threads: 0\n") != NULL);
     CHECK(strstr(text, "  rate: 0.0003\n") != NULL);
     CHECK(strstr(text, "  train_weights: [1, 0.25]\n") != NULL);
     free(text);
@@ -199,17 +199,12 @@ static void test_text_comes_back(void)
 /* Settings of the device that a run computes on. */
 static void test_devices(void)
 {
-    const char *const overrides[] = {"train.backend=cuda",
-                                     "train.device=3",
-                                     "train.precision=fp16",
-                                     "train.deterministic=true",
-                                     "train.graphs=false",
-                                     "train.rnn=stepwise",
-                                     "train.exchange=host",
-                                     "data.decode=device",
-                                     "data.damaged=skip",
-                                     "data.undecodable=fail",
-                                     NULL};
+    const char *const overrides[] = {"train.backend=cuda",    "train.device=3",
+                                     "train.precision=fp16",  "train.deterministic=true",
+                                     "train.graphs=false",    "train.rnn=stepwise",
+                                     "train.exchange=host",   "train.gradient_exchange=fp16",
+                                     "data.decode=device",    "data.damaged=skip",
+                                     "data.undecodable=fail", NULL};
     require("data: {train: a}", overrides);
     CHECK_U64(config->backend, SPSH__BACKEND_CUDA);
     CHECK_STR(config->device, "3");
@@ -217,6 +212,7 @@ static void test_devices(void)
     CHECK(!config->has_graphs && config->is_deterministic);
     CHECK_U64(config->rnn, SPSH__RNN_STEPWISE);
     CHECK_U64(config->exchange, SPSH__EXCHANGE_HOST);
+    CHECK_U64(spsh__config_sent_as(config), SPSH__FP16);
     CHECK_U64(config->decode, SPSH_DECODE_DEVICE);
     CHECK_U64(config->damaged, SPSH_ON_ERROR_SKIP);
     CHECK_U64(config->undecodable, SPSH_UNDECODABLE_FAIL);
@@ -260,6 +256,10 @@ static const struct {
     {"data: {train: a}",                                                                     "data.train=[a",         SPSH_E_SYNTAX,      "data.train=[a: line"               },
     {"data: {train: a}",                                                                     "data.train=[]",         SPSH_E_INVALID_ARG, "names no dataset"                  },
     {"",                                                                                     NULL,                    SPSH_E_INVALID_ARG, "data.train names no dataset"       },
+    {"data: {train: a}\ntrain: {gradient_exchange: bf16, strategy: d1-model}",               NULL,
+     SPSH_E_INVALID_ARG,                                                                                                                  "add up gradients"                  },
+    {"data: {train: a}\ntrain: {gradient_exchange: fp16, precision: bf16}",                  NULL,
+     SPSH_E_INVALID_ARG,                                                                                                                  "loss scale"                        },
     {"# nothing\n",                                                                          NULL,                    SPSH_E_INVALID_ARG, "names no dataset"                  },
     {"data: {train: a}\nmodel:\neval: {beam_width: 4097}",                                   NULL,                    SPSH_E_INVALID_ARG,
      "line 3: eval.beam_width: 4097 is not in the range 0 to 4096"                                                                                                            },

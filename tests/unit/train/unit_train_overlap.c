@@ -1,10 +1,12 @@
 /* unit_train_overlap.c: the exchange of a bucket completes while the next bucket is computed: its
  * pieces, their sum, and the return of the sum. The computing thread makes no call for it. Ranks
  * are threads that use TCP as processes do. Byte counts show whether a message was sent, not times.
+ * Messages of 16 bits have half as many bytes, and sums of floats in between.
  */
 #include <pthread.h>
 #include <sched.h>
 
+#include "cuda/device_half.h"
 #include "speechshard/inside.h"
 #include "spsh_test.h"
 #include "strategy/strategy.h"
@@ -17,6 +19,7 @@
 #define LIMIT_NS UINT64_C(30000000000) /* longer than this: it never goes */
 
 static char folder[64];
+static spsh__precision sent_as = SPSH__FP32;
 
 typedef struct rank {
     uint32_t rank;
@@ -45,6 +48,7 @@ static void open_rank(rank *r)
     l->comm->deadline_ms = LONG_MS;
     REQUIRE(spsh__backend_open("cpu", 1, NULL, &r->backend, NULL) == SPSH_OK);
     l->backend = r->backend;
+    l->sent_as = sent_as;
     for (uint32_t b = 0; b < BUCKETS; b++)
         r->buckets[b] = (spsh__slice){b * elements, elements};
     l->buckets = r->buckets;
@@ -75,6 +79,20 @@ static float value_of(uint32_t step, uint32_t number, uint64_t i)
     return (float)(1 + step) + 0.5F * (float)number + (float)(i % 1000);
 }
 
+static float rounded(float value)
+{
+    const bool is_bf16 = sent_as == SPSH__BF16;
+    return sent_as == SPSH__FP32 ? value
+                                 : spsh__f32_of_half(spsh__half_of_f32(value, is_bf16), is_bf16);
+}
+
+/* The owner of a part adds the rounded values of the other rank to its own, and rounds the sum. */
+static float sum_of(uint32_t step, uint64_t i)
+{
+    const float first = value_of(step, 0, i), second = value_of(step, 1, i);
+    return rounded(i / PART % RANKS == 0 ? first + rounded(second) : rounded(first) + second);
+}
+
 static uint64_t sent_bytes(const rank *r)
 {
     return __atomic_load_n(&r->learner.comm->sent_bytes, __ATOMIC_RELAXED) - r->begin_bytes;
@@ -92,6 +110,7 @@ static void compute_until_sent(const rank *r, uint64_t bytes)
 static void make_step(rank *r, uint32_t step)
 {
     const spsh__strategy_ops *ops = r->strategy->ops;
+    const size_t element_bytes = sent_as == SPSH__FP32 ? sizeof(float) : sizeof(uint16_t);
     float *gradients = r->learner.gradients.data;
     const double row = 1 + r->rank;
     double total = 0;
@@ -104,12 +123,12 @@ static void make_step(rank *r, uint32_t step)
             gradients[i] = value_of(step, r->rank, i);
         REQUIRE(ops->on_bucket_fn(r->strategy, r->rank, b, NULL) == SPSH_OK);
         /* the other rank's part as a piece, and the sum of the own part */
-        compute_until_sent(r, (b + 1) * 2 * PART * sizeof(float));
+        compute_until_sent(r, (b + 1) * 2 * PART * element_bytes);
     }
     REQUIRE(ops->after_backward_fn(r->strategy, &row, &total, 1, NULL) == SPSH_OK);
     CHECK(total == 3);
     for (uint64_t i = 0; i < r->learner.arena_elements; i++)
-        REQUIRE(gradients[i] == value_of(step, 0, i) + value_of(step, 1, i));
+        REQUIRE(gradients[i] == sum_of(step, i));
     REQUIRE(ops->after_step_fn(r->strategy, NULL) == SPSH_OK);
 }
 
@@ -135,6 +154,16 @@ static void test_sums_go_on_by_themselves(void)
     for (uint32_t i = 0; i < RANKS; i++)
         REQUIRE(pthread_join(ranks[i].thread, NULL) == 0);
     CHECK(rmdir(folder) == 0);
+}
+
+static void test_sums_of_halves(void)
+{
+    sent_as = SPSH__BF16;
+    CHECK(sum_of(0, 999) != value_of(0, 0, 999) + value_of(0, 1, 999));
+    test_sums_go_on_by_themselves();
+    sent_as = SPSH__FP16;
+    test_sums_go_on_by_themselves();
+    sent_as = SPSH__FP32;
 }
 
 /* A step is abandoned halfway, for example because a batch cannot be read. The buffers that are
@@ -167,6 +196,7 @@ static void test_left_half_way(void)
 TEST_MAIN(unit_train_overlap)
 {
     RUN(test_sums_go_on_by_themselves);
+    RUN(test_sums_of_halves);
     RUN(test_left_half_way);
     return TEST_RESULT();
 }

@@ -56,6 +56,7 @@ static const char *const precisions[] = {"auto", "fp32", "tf32", "bf16", "fp16",
 static const char *const rnns[] = {"auto",  "persistent", "cudnn-persistent",
                                    "cudnn", "stepwise",   NULL};
 static const char *const exchanges[] = {"auto", "nccl", "host", NULL};
+static const char *const gradient_exchanges[] = {"fp32", "bf16", "fp16", NULL};
 static const char *const decodes[] = {"host", "device", NULL};
 static const char *const damages[] = {"fail", "skip", NULL};      /* order of spsh_on_error */
 static const char *const undecodables[] = {"skip", "fail", NULL}; /* order of spsh_undecodable */
@@ -131,6 +132,8 @@ static const field fields[] = {
     {"train.graphs", FIELD_TRUTH, AT(has_graphs), WORD(truths, "true")},
     {"train.rnn", FIELD_WORD, AT(rnn), WORD(rnns, "auto")},
     {"train.exchange", FIELD_WORD, AT(exchange), WORD(exchanges, "auto")},
+    {"train.gradient_exchange", FIELD_WORD, AT(gradient_exchange),
+     WORD(gradient_exchanges, "fp32")},
     {"train.threads", FIELD_U32, AT(threads), 0, THREADS_MAX, NULL, "0"},
     {"train.strategy", FIELD_TEXT, AT(strategy), WORD(strategies, "allreduce")},
     {"train.servers", FIELD_U32, AT(servers), 0, LEARNERS_MAX, NULL, "0"},
@@ -568,6 +571,15 @@ static spsh_status check_device(const reading *r, spsh_error *err)
                      where.text, text);
 }
 
+static bool sums_gradients(const spsh__config *c)
+{
+    static const char *const names[] = {"allreduce", "partitioned", "ps-sync", "hierarchical"};
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        if (strcmp(c->strategy, names[i]) == 0)
+            return true;
+    return false;
+}
+
 static spsh_status check_together(const reading *r, spsh_error *err)
 {
     const spsh__config *c = r->config;
@@ -591,6 +603,12 @@ static spsh_status check_together(const reading *r, spsh_error *err)
          "data.utterance_seconds_max is less than data.utterance_seconds_min"},
         {c->epochs == 0 && c->samples_max == 0,
          "train.epochs and train.samples_max are both 0, so training would not end; set one"},
+        {c->gradient_exchange > 0 && !sums_gradients(c),
+         "train.gradient_exchange is not fp32, but only the strategies allreduce, partitioned, "
+         "ps-sync, and hierarchical add up gradients"},
+        {c->gradient_exchange == 2 && c->precision != 1 + SPSH__FP16,
+         "train.gradient_exchange is fp16, which needs the loss scale of train.precision=fp16; use "
+         "bf16"},
         {!c->is_adamw && c->sgd.is_nesterov && c->sgd.momentum <= 0,
          "train.nesterov needs a train.momentum greater than 0"},
         {c->schedule == SPSH__SCHEDULE_COSINE && c->schedule_samples > 0 &&

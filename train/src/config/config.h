@@ -76,8 +76,9 @@ struct spsh__config {
     bool is_deterministic, has_graphs;
     spsh__rnn_algorithm rnn;
     spsh__exchange_choice exchange;
-    spsh_decode decode;    /* location of the decoding of `pcm` payloads, for a device */
-    spsh_on_error damaged; /* action on a record with damaged bytes: fail or skip */
+    uint32_t gradient_exchange; /* 0: fp32, 1: bf16, 2: fp16 */
+    spsh_decode decode;         /* location of the decoding of `pcm` payloads, for a device */
+    spsh_on_error damaged;      /* action on a record with damaged bytes: fail or skip */
     spsh_undecodable undecodable;
     char *strategy;
     /* ... and the options of some strategies (strategy.h) */
@@ -121,6 +122,14 @@ spsh_status spsh__config_read(const char *path, const char *const *overrides, co
 spsh_status spsh__config_parse(const char *yaml, size_t size, const char *const *overrides,
                                spsh__config **ret, spsh_error *err);
 void spsh__config_free(spsh__config *config); /* accepts NULL */
+
+/* Element type of gradients in messages. */
+static inline spsh__precision spsh__config_sent_as(const spsh__config *c)
+{
+    return c->gradient_exchange == 0   ? SPSH__FP32
+           : c->gradient_exchange == 1 ? SPSH__BF16
+                                       : SPSH__FP16;
+}
 
 /* Fill in values that depend on the data: compute schedule_samples if it is 0, and warm_up_samples
  * from warm_up_epochs, from the utterances of an epoch. Call before the first step, and before the

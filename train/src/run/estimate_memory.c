@@ -168,7 +168,8 @@ static spsh_status count_moments(const spsh__estimating *e, counter *c, spsh__le
  */
 static bool has_device_sums(const spsh__estimating *e)
 {
-    return e->compute.cuda != NULL && e->config->exchange != SPSH__EXCHANGE_HOST;
+    return e->compute.cuda != NULL && e->config->exchange != SPSH__EXCHANGE_HOST &&
+           (e->config->gradient_exchange == 0 || e->launch.world_size <= 1);
 }
 
 static spsh_status open_sums(const spsh__estimating *e, counter *c, spsh__learner *l,
@@ -231,6 +232,7 @@ static spsh_status count_sums(const spsh__estimating *e, counter *c, const spsh_
     l.bucket_count = spsh__model_bucket_count(model);
     l.virtual_world = spsh__feed_leaves(e->feed);
     l.accumulate = spsh__schedule_accumulate_most(config);
+    l.sent_as = spsh__config_sent_as(config);
     if (arenas == 0 || has_nodes) /* otherwise gradients are not summed */
         rc = open_sums(e, c, &l, err);
     e->out->sum_bytes += arenas * sizeof(float) * l.arena_elements;

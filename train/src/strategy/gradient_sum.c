@@ -16,6 +16,7 @@
 
 #include "base/watch.h"
 #include "base/whole_numbers.h"
+#include "cuda/device_half.h"
 #include "device_stage.h"
 #include "speechshard/inside.h"
 
@@ -44,6 +45,9 @@ typedef struct range {
     uint64_t slot_offset;      /* offset in slots 1, 2, ... */
     uint64_t part_elements;    /* elements of every part except the last ones */
     uint64_t receive_offset;   /* offset in receive, which has one part per remote piece */
+    uint64_t half_offset;      /* offset in halves: own pieces, each of the whole range */
+    uint64_t half_received;    /* offset in halves: like receive_offset */
+    bool is_half;              /* messages in flight have 16 bits per element */
     uint32_t next_own;         /* index of the next own leaf */
     uint32_t coming;           /* 1 + the own leaf that is being copied from a device; 0: none */
     phase phase;
@@ -66,6 +70,7 @@ typedef struct spsh__gradient_sum {
     spsh__backend_buffer *slots; /* tree.slot_count slots; slot 0 is not used */
     uint64_t slot_elements;
     spsh__backend_buffer receive;
+    uint16_t *halves;                /* gradients in messages of 16 bits; NULL: of floats */
     spsh__backend_buffer statistics; /* at the beginning of the step */
     spsh__backend_buffer *values;    /* pieces, while they are joined */
     double *present;                 /* own leaves that had a batch */
@@ -206,36 +211,115 @@ static spsh_status land(spsh__gradient_sum *g, pending *f, const char *what, sps
     return SPSH_OK;
 }
 
+/* Messages of 16 bits ------------------------------------------------------------------------- */
+
+/* A rank rounds the sum of its leaves once, and the owner of a part rounds the sum of all ranks once
+ * more. Between the two, values are added as floats. So an element is off by at most one rounding
+ * per rank and one for the sum, and the order of sums stays that of fold_tree.h. */
+
+static uint32_t own_pieces(const spsh__gradient_sum *g)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < g->tree.piece_count; i++)
+        count += g->tree.pieces[i].rank == g->comm->rank;
+    return count;
+}
+
+static uint32_t remote_pieces(const spsh__gradient_sum *g)
+{
+    return g->tree.piece_count - own_pieces(g);
+}
+
+static bool has_halves(const spsh__gradient_sum *g, const range *r)
+{
+    return g->halves != NULL && !is_statistics(g, r);
+}
+
+static void pack(const spsh__gradient_sum *g, uint16_t *to, spsh__backend_buffer from,
+                 uint64_t count)
+{
+    const float *values = from.data;
+    if (g->learner->sent_as == SPSH__BF16) {
+        for (uint64_t i = 0; i < count; i++)
+            to[i] = spsh__bf16_of_f32(values[i]);
+    } else {
+        for (uint64_t i = 0; i < count; i++)
+            to[i] = spsh__fp16_of_f32(values[i]);
+    }
+}
+
+static void unpack(const spsh__gradient_sum *g, spsh__backend_buffer to, const uint16_t *from,
+                   uint64_t count)
+{
+    float *values = to.data;
+    if (g->learner->sent_as == SPSH__BF16) {
+        for (uint64_t i = 0; i < count; i++)
+            values[i] = spsh__f32_of_bf16(from[i]);
+    } else {
+        for (uint64_t i = 0; i < count; i++)
+            values[i] = spsh__f32_of_fp16(from[i]);
+    }
+}
+
+/* Return the bytes of a message, and its size. of_floats: the elements, if they are sent as
+ * floats. */
+static void *message_bytes(const spsh__gradient_sum *g, const range *r,
+                           spsh__backend_buffer of_floats, uint64_t half_offset)
+{
+    return r->is_half ? g->halves + half_offset : of_floats.data;
+}
+
+static size_t message_size(const spsh__gradient_sum *g, const range *r, uint64_t count)
+{
+    return count * (r->is_half ? sizeof(*g->halves) : g->ops->element_bytes);
+}
+
 /* A bucket's phases -------------------------------------------------------------------------- */
+
+/* Send the parts of an own piece. at: offset of the piece in halves. */
+static spsh_status send_piece(spsh__gradient_sum *g, range *r, const spsh__fold_piece *piece,
+                              uint64_t at, spsh_error *err)
+{
+    const spsh__backend_buffer values = in_slot(g, r, piece->slot);
+    spsh_status rc = SPSH_OK;
+    if (r->is_half)
+        pack(g, g->halves + at, values, r->count);
+    for (uint32_t to = 0; rc == SPSH_OK && to < g->comm->world_size; to++) {
+        const spsh__slice part = part_of(r, to);
+        const peer_message l = {
+            to, tag_of(g, r, false), false,
+            message_bytes(g, r, spsh__at(g->ops, values, part.offset), at + part.offset),
+            message_size(g, r, part.count)};
+        if (to != g->comm->rank)
+            rc = post(g, &r->pending, &l, err);
+    }
+    return rc;
+}
 
 static spsh_status start_reduce(spsh__gradient_sum *g, range *r, spsh_error *err)
 {
     const spsh__comm *c = g->comm;
     spsh__slice mine = part_of(r, c->rank);
-    uint64_t at = r->receive_offset;
+    uint64_t at = 0, own_at = r->half_offset;
     spsh_status rc = SPSH_OK;
     r->phase = r->count == 0 ? PHASE_DONE : PHASE_REDUCE;
+    r->is_half = has_halves(g, r);
     for (uint32_t i = 0; rc == SPSH_OK && r->count > 0 && i < g->tree.piece_count; i++) {
         const spsh__fold_piece *piece = &g->tree.pieces[i];
         if (piece->rank == c->rank)
             continue;
         peer_message l = {piece->rank, tag_of(g, r, false), true,
-                          spsh__at(g->ops, g->receive, at).data,
-                          mine.count * g->ops->element_bytes};
+                          message_bytes(g, r, spsh__at(g->ops, g->receive, r->receive_offset + at),
+                                        r->half_received + at),
+                          message_size(g, r, mine.count)};
         rc = post(g, &r->pending, &l, err);
         at += mine.count;
     }
     for (uint32_t i = 0; rc == SPSH_OK && r->count > 0 && i < g->tree.piece_count; i++) {
-        const spsh__fold_piece *piece = &g->tree.pieces[i];
-        for (uint32_t to = 0; rc == SPSH_OK && to < c->world_size; to++) {
-            spsh__slice part = part_of(r, to);
-            if (piece->rank != c->rank || to == c->rank)
-                continue;
-            spsh__backend_buffer from = spsh__at(g->ops, in_slot(g, r, piece->slot), part.offset);
-            peer_message l = {to, tag_of(g, r, false), false, from.data,
-                              part.count * g->ops->element_bytes};
-            rc = post(g, &r->pending, &l, err);
-        }
+        if (g->tree.pieces[i].rank != c->rank)
+            continue;
+        rc = send_piece(g, r, &g->tree.pieces[i], own_at, err);
+        own_at += r->count;
     }
     return rc;
 }
@@ -248,6 +332,9 @@ static void join(spsh__gradient_sum *g, range *r)
     uint64_t at = r->receive_offset;
     if (mine.count == 0)
         return;
+    if (r->is_half)
+        unpack(g, spsh__at(g->ops, g->receive, at), g->halves + r->half_received,
+               mine.count * remote_pieces(g));
     for (uint32_t i = 0; i < g->tree.piece_count; i++) {
         const spsh__fold_piece *piece = &g->tree.pieces[i];
         bool is_own = piece->rank == g->comm->rank;
@@ -263,28 +350,51 @@ static void join(spsh__gradient_sum *g, range *r)
         g->ops->copy_fn(g->adder, sum, g->values[0], mine.count);
 }
 
-/* here: the values of the range, in its own memory or in another arena. */
+/* here: the values of the range, in its own memory or in another arena. With is_half, it is the own
+ * memory, and this rank keeps the same rounded values that it sends. Halves of the first own piece
+ * hold the message: the piece has been sent. */
 static spsh_status start_gather(spsh__gradient_sum *g, range *r, spsh__backend_buffer here,
                                 spsh_error *err)
 {
     const spsh__comm *c = g->comm;
+    const spsh__slice mine = part_of(r, c->rank);
+    const spsh__backend_buffer sums = spsh__at(g->ops, here, mine.offset);
     spsh_status rc = SPSH_OK;
     r->phase = PHASE_GATHER;
+    if (r->is_half && mine.count > 0) {
+        uint16_t *halves = g->halves + r->half_offset + mine.offset;
+        pack(g, halves, sums, mine.count);
+        unpack(g, sums, halves, mine.count);
+    }
     for (uint32_t peer = 0; rc == SPSH_OK && peer < c->world_size; peer++) {
         spsh__slice part = part_of(r, peer);
-        peer_message l = {peer, tag_of(g, r, true), true, spsh__at(g->ops, here, part.offset).data,
-                          part.count * g->ops->element_bytes};
+        peer_message l = {
+            peer, tag_of(g, r, true), true,
+            message_bytes(g, r, spsh__at(g->ops, here, part.offset), r->half_offset + part.offset),
+            message_size(g, r, part.count)};
         if (peer != c->rank)
             rc = post(g, &r->pending, &l, err);
     }
-    spsh__slice mine = part_of(r, c->rank);
     for (uint32_t peer = 0; rc == SPSH_OK && peer < c->world_size; peer++) {
-        peer_message l = {peer, tag_of(g, r, true), false, spsh__at(g->ops, here, mine.offset).data,
-                          mine.count * g->ops->element_bytes};
+        peer_message l = {peer, tag_of(g, r, true), false,
+                          message_bytes(g, r, sums, r->half_offset + mine.offset),
+                          message_size(g, r, mine.count)};
         if (peer != c->rank)
             rc = post(g, &r->pending, &l, err);
     }
     return rc;
+}
+
+/* Store the sums that other ranks have sent. */
+static void end_gather(const spsh__gradient_sum *g, range *r)
+{
+    r->phase = PHASE_DONE;
+    for (uint32_t peer = 0; r->is_half && peer < g->comm->world_size; peer++) {
+        const spsh__slice part = part_of(r, peer);
+        if (peer != g->comm->rank && part.count > 0)
+            unpack(g, spsh__at(g->ops, r->here, part.offset),
+                   g->halves + r->half_offset + part.offset, part.count);
+    }
 }
 
 /* Start the next phase after all messages of a phase have arrived. */
@@ -294,7 +404,7 @@ static spsh_status next_phase(spsh__gradient_sum *g, range *r, spsh_error *err)
     if (rc != SPSH_OK)
         return rc;
     if (r->phase == PHASE_GATHER) {
-        r->phase = PHASE_DONE;
+        end_gather(g, r);
         return SPSH_OK;
     }
     join(g, r);
@@ -778,8 +888,10 @@ static spsh_status sum_gather(void *state, spsh__backend_buffer arena, spsh_erro
         rc = fetch(g, arena, err);
     }
     g->wait_begin_ns = spsh__comm_now_ns(g->comm);
-    for (uint32_t b = 0; rc == SPSH_OK && b + 1 < g->range_count; b++)
+    for (uint32_t b = 0; rc == SPSH_OK && b + 1 < g->range_count; b++) {
+        g->ranges[b].is_half = false; /* weights stay floats */
         rc = start_gather(g, &g->ranges[b], spsh__at(g->ops, here, g->ranges[b].arena_offset), err);
+    }
     for (uint32_t b = 0; rc == SPSH_OK && b + 1 < g->range_count; b++)
         rc = next_phase(g, &g->ranges[b], err);
     if (rc == SPSH_OK && g->stage != NULL)
@@ -834,14 +946,6 @@ static void close_pending(spsh__gradient_sum *g, pending *f)
     spsh__free(&g->allocator, f->peers);
 }
 
-static uint32_t own_pieces(const spsh__gradient_sum *g)
-{
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < g->tree.piece_count; i++)
-        count += g->tree.pieces[i].rank == g->comm->rank;
-    return count;
-}
-
 /* Assign the offsets of each range: in its arena, in the slots, and in the receive buffer. */
 static bool lay_out(spsh__gradient_sum *g, uint64_t *ret_received)
 {
@@ -849,7 +953,7 @@ static bool lay_out(spsh__gradient_sum *g, uint64_t *ret_received)
     const uint32_t world = g->comm->world_size;
     const uint32_t owners = l->owners > 0 ? l->owners : world;
     uint32_t own = own_pieces(g);
-    uint32_t others = g->tree.piece_count - own;
+    uint32_t others = remote_pieces(g);
     uint64_t received = 0;
     for (uint32_t i = 0; i < g->range_count; i++) {
         bool is_last = i + 1 == g->range_count;
@@ -874,10 +978,34 @@ static bool lay_out(spsh__gradient_sum *g, uint64_t *ret_received)
     return true;
 }
 
+/* A gather needs the halves of one piece, even if this rank has no leaf. */
+static spsh_status take_halves(spsh__gradient_sum *g, spsh_error *err)
+{
+    const spsh__learner *l = g->learner;
+    const uint64_t own = own_pieces(g) > 0 ? own_pieces(g) : 1, others = remote_pieces(g);
+    uint64_t elements = 0;
+    if (l->sent_as == SPSH__FP32 || g->comm->world_size == 1)
+        return SPSH_OK;
+    if (g->ops->element_bytes != sizeof(float))
+        return SPSH_FAIL(
+            err, SPSH_E_UNSUPPORTED,
+            "train.gradient_exchange is %s, but backend %s has no floats to round; use "
+            "fp32, or another train.backend",
+            l->sent_as == SPSH__BF16 ? "bf16" : "fp16", g->ops->name);
+    for (uint32_t i = 0; i + 1 < g->range_count; i++) {
+        range *r = &g->ranges[i];
+        r->half_offset = elements;
+        r->half_received = elements + own * r->count;
+        elements = r->half_received + others * part_of(r, g->comm->rank).count;
+    }
+    g->halves = spsh__new(&g->allocator, elements, sizeof(*g->halves));
+    return g->halves == NULL ? SPSH_FAIL(err, SPSH_E_NO_MEMORY, "sum of gradients") : SPSH_OK;
+}
+
 static spsh_status take_buffers(spsh__gradient_sum *g, uint64_t received, spsh_error *err)
 {
     const spsh__learner *l = g->learner;
-    spsh_status rc = SPSH_OK;
+    spsh_status rc = take_halves(g, err);
     g->slot_elements = l->arena_elements + l->statistics_elements;
     for (uint32_t slot = 1; rc == SPSH_OK && slot < g->tree.slot_count; slot++)
         rc = g->ops->alloc_fn(g->backend, g->slot_elements, &g->slots[slot], err);
@@ -988,6 +1116,7 @@ static void sum_close(void *state)
     if (g->backend != g->learner->backend)
         spsh__backend_close(g->backend);
     spsh__fold_tree_free(&g->tree);
+    spsh__free(&allocator, g->halves);
     spsh__free(&allocator, g->owners);
     spsh__free(&allocator, g->ranges);
     spsh__free(&allocator, g->slots);

@@ -8,7 +8,10 @@
  * piece, both phases move (W - 1) / W of the bucket, the minimum that a ring needs, in two hops
  * instead of 2 (W - 1).
  *
- * The running statistics are one more bucket. All of its leaves start from the same values.
+ * If learner->sent_as has 16 bits, both phases move half as many bytes. Sums are still made of floats
+ * (gradient_sum.c). All ranks get the same bits, which then depend on the number of ranks.
+ *
+ * The running statistics are one more bucket, always of floats. All of its leaves start from the same values.
  *
  * For a learner on a device, the host does the same with the backend `cpu`. Buckets are copied down
  * as they become ready, and the sums are copied up (device_stage.h). The bits of a device's
