@@ -5,7 +5,7 @@
  *
  * A layer of DeepSpeech 2: LSTM, 1024 units, 1024 inputs, 750 frames (15 s), batches of 16 to 128.
  * `forward`, `backward`: only one direction; `both_forward`, `both_backward`: two directions in
- * parallel on two lanes, as in a bidirectional layer. All work of the pass is included: the product
+ * parallel, as in a bidirectional layer. All work of the pass is included: the product
  * with the input, and in the backward pass the gradients of weights and input. Work is launched
  * from graphs, as in training; times are measured by CUDA events: the median of ROUNDS rounds.
  * `chosen` names the fallback that was selected. If it is not the requested one, nothing is timed.
@@ -82,22 +82,36 @@ static void close_pass(pass *p)
         p->b->ops->free_fn(p->b, all[i]);
 }
 
-static void run_pass(const pass *p, bool is_backward)
+/* Run one pass, or two as the directions of a layer. */
+static void run_passes(const pass *passes, uint32_t count, bool is_backward)
 {
-    const spsh__rnn_weights w = {p->weights[0], p->weights[1], p->weights[2], p->weights[3]};
-    const spsh__rnn_weights gradients = {p->gradients[0], p->gradients[1], p->gradients[2],
-                                         p->gradients[3]};
-    const spsh__rnn_grad g = {.weights = &w,
-                              .gradients = &gradients,
-                              .x = p->x,
-                              .y = p->y,
-                              .reserve = p->reserve,
-                              .dy = p->dy,
-                              .dx = p->dx};
-    if (is_backward)
-        p->b->ops->rnn_backward_fn(p->b, &p->s, &g);
+    spsh__backend *b = passes[0].b;
+    const spsh__rnn_shape *s = &passes[0].s;
+    spsh__rnn_weights w[2], gradients[2];
+    spsh__rnn_pass forward[2];
+    spsh__rnn_grad g[2];
+    for (uint32_t i = 0; i < count; i++) {
+        const pass *p = &passes[i];
+        w[i] = (spsh__rnn_weights){p->weights[0], p->weights[1], p->weights[2], p->weights[3]};
+        gradients[i] =
+            (spsh__rnn_weights){p->gradients[0], p->gradients[1], p->gradients[2], p->gradients[3]};
+        forward[i] = (spsh__rnn_pass){&w[i], p->x, p->y, p->reserve};
+        g[i] = (spsh__rnn_grad){.weights = &w[i],
+                                .gradients = &gradients[i],
+                                .x = p->x,
+                                .y = p->y,
+                                .reserve = p->reserve,
+                                .dy = p->dy,
+                                .dx = p->dx};
+    }
+    if (count == 2 && is_backward)
+        b->ops->rnn_both_backward_fn(b, s, g);
+    else if (count == 2)
+        b->ops->rnn_both_forward_fn(b, s, forward);
+    else if (is_backward)
+        b->ops->rnn_backward_fn(b, s, g);
     else
-        p->b->ops->rnn_forward_fn(p->b, &p->s, &w, p->x, p->y, p->reserve);
+        b->ops->rnn_forward_fn(b, s, w, forward->x, forward->y, forward->reserve);
 }
 
 /* Milliseconds of one segment: forward or backward of one pass, or of two side by side. */
@@ -108,17 +122,8 @@ static double segment_ms(const pass *passes, uint32_t count, bool is_backward)
     void *stream = b->ops->stream_fn(b);
     float ms = 0;
     check_ok(spsh_cuda_event_record(cuda, first_event, stream, &err));
-    if (!b->ops->segment_begin_fn(b, &segment)) {
-        if (count == 2)
-            b->ops->fork_fn(b);
-        for (uint32_t i = 0; i < count; i++) {
-            if (count == 2)
-                b->ops->lane_fn(b, i);
-            run_pass(&passes[i], is_backward);
-        }
-        if (count == 2)
-            b->ops->join_fn(b);
-    }
+    if (!b->ops->segment_begin_fn(b, &segment))
+        run_passes(passes, count, is_backward);
     b->ops->segment_end_fn(b);
     check_ok(spsh_cuda_event_record(cuda, last_event, stream, &err));
     check_ok(spsh_cuda_event_synchronize(cuda, last_event, &err));
@@ -148,9 +153,9 @@ static void run_algorithm(const pass *passes, const char *precision, spsh__rnn_a
     spsh__backend *b = passes[0].b;
     const char *name = spsh__rnn_algorithm_name(algorithm);
     spsh__cuda_rnn_choose(b, algorithm);
-    run_pass(&passes[0], false); /* chooses */
+    run_passes(passes, 1, false); /* chooses */
     check_ok(b->ops->status_fn(b, &err));
-    const char *text = spsh__cuda_rnn_text(b, &passes[0].s, true);
+    const char *text = spsh__cuda_rnn_text(b, &passes[0].s, true, 1);
     const size_t length = strlen(name);
     printf("%s\n    {\"precision\": \"%s\", \"batch\": %u, \"rung\": \"%s\", \"chosen\": ",
            separator, precision, passes[0].s.batch, name);

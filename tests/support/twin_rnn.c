@@ -1,6 +1,6 @@
-/* twin_rnn.c: recurrent layers of the host emulation. The kernel source (kernels_rnn.h) runs as C.
- * In a cooperative grid, all blocks compute one frame before any block begins the next. The order
- * of the blocks changes from frame to frame.
+/* twin_rnn.c: recurrent layers of the host emulation. The kernel source (kernels_rnn.h,
+ * kernels_rnn_persistent.h) runs as C. The blocks of a cooperative grid run step by step, in any
+ * order that their barriers permit. Barriers that never let a block pass stop the test.
  *
  * cuDNN's layers are implemented here with its rules. Callers must query offsets in the weight
  * space (biases first, gates in reverse order, with gaps). Forward fills the reserve, backward_data
@@ -29,7 +29,7 @@ enum { GAP = 64, PERSISTENT_HIDDEN = 32, PERSISTENT_INPUTS = 128 };
 SPSH_API twin_rnn_controls *twin_rnn_controls_get(void);
 SPSH_API const spsh__device_rnn_entry *spsh_cuda_rnn_entry(void);
 
-static twin_rnn_controls controls = {.blocks = 3, .shared_bytes = 232448, .has_cudnn = 1};
+static twin_rnn_controls controls = {.blocks = 16, .shared_bytes = 232448, .has_cudnn = 1};
 
 SPSH_API twin_rnn_controls *twin_rnn_controls_get(void)
 {
@@ -42,56 +42,93 @@ SPSH_API twin_rnn_controls *twin_rnn_controls_get(void)
 typedef struct launch_arguments {
     spsh__rnn_launch l;
     union {
+        spsh__rnn_grid_job persistent;
         spsh__rnn_job recurrence;
         spsh__rnn_pack_job pack;
     } job;
 } launch_arguments;
 
-/* Block i-th in turn of a frame: upwards, downwards, from the middle on. */
-static uint32_t block_turn(uint32_t frame, uint32_t i, uint32_t blocks)
+/* The blocks of a cooperative grid, and how many of its steps each block has done. */
+typedef struct grid {
+    const launch_arguments *a;
+    uint32_t count;
+    size_t shared_bytes;
+    char *shared;
+    uint32_t *steps;
+} grid;
+
+/* Run the next step of a block if its barrier lets the block pass. */
+static bool run_step(const grid *g, uint32_t number)
 {
-    const uint32_t way = (frame + twin_order()) % 3;
-    if (way == 1)
-        return blocks - 1 - i;
-    return way == 0 ? i : (i + blocks / 2) % blocks;
+    const spsh__rnn_launch *l = &g->a->l;
+    const spsh__kernel_block block = {number % l->blocks_x,
+                                      number / l->blocks_x,
+                                      l->blocks_x,
+                                      l->blocks_y,
+                                      g->shared + number * g->shared_bytes,
+                                      twin_order() + g->steps[number]};
+    const rnn_block b =
+        spsh__rnn_block_of(&g->a->job.persistent, &block, l->kind, l->kernel == SPSH__RNN_BACKWARD);
+    const uint32_t step = g->steps[number];
+    if (step == spsh__rnn_steps(&b))
+        return false;
+    const spsh__rnn_barrier before = spsh__rnn_before(&b, step);
+    if (*before.counter < before.count)
+        return false;
+    if (step == 0)
+        spsh__rnn_open(&b);
+    spsh__rnn_step(&b, step);
+    ++*spsh__rnn_after(&b, step);
+    g->steps[number]++;
+    return true;
 }
 
-static void frame_of(const launch_arguments *a, const spsh__kernel_block *block, uint32_t t)
+/* Each block advances as far as barriers let it pass. The next block is the first or the last one
+ * that can run, or any of them. */
+static void run_steps(const grid *g)
 {
-    if (a->l.kernel == SPSH__RNN_FORWARD)
-        spsh__rnn_forward_frame(&a->job.recurrence, block, t, a->l.kind);
-    else
-        spsh__rnn_backward_frame(&a->job.recurrence, block, t, a->l.kind);
+    const uint32_t way = twin_order() % 3;
+    for (bool has_run = true; has_run;) {
+        has_run = false;
+        const uint32_t first = way == 2 ? (uint32_t)twin_random(g->count) : 0;
+        for (uint32_t i = 0; i < g->count && !has_run; i++) {
+            const uint32_t number = (first + i) % g->count;
+            has_run = run_step(g, way == 1 ? g->count - 1 - number : number);
+        }
+    }
+}
+
+static void check_done(const grid *g)
+{
+    for (uint32_t i = 0; i < g->count; i++) {
+        const spsh__rnn_job *job = &g->a->job.persistent.passes[i / g->a->l.blocks_x];
+        if (g->steps[i] != job->frames * (g->a->l.kernel == SPSH__RNN_BACKWARD ? 2 : 1))
+            twin_stop("block %u of a persistent recurrence waits forever in step %u", i,
+                      g->steps[i]);
+    }
 }
 
 static void run_grid(void *arguments)
 {
     const launch_arguments *a = arguments;
-    const spsh__rnn_job *job = &a->job.recurrence;
-    const bool is_forward = a->l.kernel == SPSH__RNN_FORWARD;
-    const uint32_t blocks = a->l.blocks_x;
-    const size_t bytes = (a->l.shared_bytes + 15U) / 16 * 16;
-    char *shared = aligned_alloc(16, bytes * blocks);
-    if (shared == NULL)
+    const spsh__rnn_launch *l = &a->l;
+    grid g = {a, l->blocks_x * l->blocks_y, (l->shared_bytes + 15U) / 16 * 16, NULL, NULL};
+    g.shared = aligned_alloc(16, g.shared_bytes * g.count);
+    g.steps = calloc(g.count, sizeof(*g.steps));
+    if (g.shared == NULL || g.steps == NULL)
         abort();
-    memset(shared, TWIN_POISON, bytes * blocks);
-    if (*job->arrived != 0) /* a real grid would not wait for its blocks */
-        twin_stop("twin: the counter of a persistent recurrence is not 0");
-    for (uint32_t f = 0; f < job->frames; f++) {
-        for (uint32_t i = 0; i < blocks; i++) {
-            const uint32_t x = block_turn(f, i, blocks);
-            const spsh__kernel_block block = {
-                x, 0, blocks, 1, shared + x * bytes, twin_order() + f};
-            if (f == 0 && is_forward)
-                spsh__rnn_forward_open(job, &block, a->l.kind);
-            else if (f == 0)
-                spsh__rnn_backward_open(job, &block, a->l.kind);
-            frame_of(a, &block, is_forward ? f : job->frames - 1 - f);
-        }
+    memset(g.shared, TWIN_POISON, g.shared_bytes * g.count);
+    for (uint32_t y = 0; y < l->blocks_y; y++) {
+        const spsh__rnn_job *job = &a->job.persistent.passes[y];
+        for (uint32_t i = 0; i < spsh__rnn_counters(job, l->blocks_x); i++)
+            if (job->arrived[i * SPSH__RNN_COUNTER] != 0) /* a real grid would not wait */
+                twin_stop("a counter of a persistent recurrence is not 0");
     }
-    *job->arrived = (job->frames - 1) * blocks;
+    run_steps(&g);
+    check_done(&g);
     controls.grids++;
-    free(shared);
+    free(g.shared);
+    free(g.steps);
 }
 
 static void run_block(const launch_arguments *a, const spsh__kernel_block *block)
@@ -135,7 +172,7 @@ static spsh_status launch(void *of, void *stream, const spsh__rnn_launch *l, sps
         return spsh__cuda_fail(err, SPSH_E_INVALID_ARG, "twin: %s: its job or grid",
                                names[l->kernel]);
     if (is_cooperative(l) &&
-        (l->blocks_x > controls.blocks || l->shared_bytes > controls.shared_bytes))
+        (l->blocks_x * l->blocks_y > controls.blocks || l->shared_bytes > controls.shared_bytes))
         return spsh__cuda_fail(err, SPSH_E_IO, "twin: a cooperative grid does not fit");
     memcpy(&a.job, l->job, l->job_bytes);
     const twin_work work = {.name = names[l->kernel],

@@ -7,8 +7,7 @@
 #define TWIN_RNN_CONTROLS_SYMBOL "twin_rnn_controls_get"
 
 typedef struct twin_rnn_controls {
-    uint32_t blocks;       /* maximum blocks of a cooperative grid; 0: cooperative launches are
-                              unsupported */
+    uint32_t blocks;       /* multiprocessors, one block each; 0: no cooperative launches */
     uint32_t shared_bytes; /* shared memory per block */
     uint32_t has_cudnn;
     uint32_t layers; /* number of open cuDNN layers */

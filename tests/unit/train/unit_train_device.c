@@ -443,7 +443,7 @@ static void net_lane(const net *n, uint32_t lane)
                           .a_stride = WIDTH,
                           .b_stride = WIDTH,
                           .c_stride = WIDTH};
-    ops->lane_fn(n->b, lane);
+    spsh__cuda_choose_lane(n->b, lane);
     ops->gemm_fn(n->b, &g);
     ops->bias_forward_fn(n->b, ROWS, WIDTH, n->bias, n->y[lane]);
     ops->mask_rows_fn(n->b, &rows, n->lengths, n->y[lane]);
@@ -466,11 +466,11 @@ static void net_work(const net *n)
                                .dy = n->conv_y,
                                .dweight = n->conv_dweight,
                                .dbias = n->conv_dbias};
-    ops->fork_fn(n->b);
+    spsh__cuda_fork(n->b);
     net_lane(n, 1);
     net_lane(n, 0);
     ops->conv_forward_fn(n->b, &net_conv, n->conv_x, n->conv_weight, n->conv_bias, n->conv_y);
-    ops->join_fn(n->b);
+    spsh__cuda_join(n->b);
     net_side(n, 0);
     net_side(n, 1);
     ops->zero_fn(n->b, n->y[1], WIDTH);
@@ -663,12 +663,12 @@ static void test_segments_keep_lanes(void)
     const note_work work = {streams, &count};
     for (uint32_t step = 0; step < 2; step++) {
         CHECK(!b->ops->segment_begin_fn(b, &segment));
-        b->ops->fork_fn(b);
+        spsh__cuda_fork(b);
         for (uint32_t i = 0; i < 3; i++) {
-            b->ops->lane_fn(b, i % 2);
+            spsh__cuda_choose_lane(b, i % 2);
             spsh__cuda_put(b, put_note, &work, sizeof(work));
         }
-        b->ops->join_fn(b);
+        spsh__cuda_join(b);
         b->ops->segment_end_fn(b);
         CHECK_U64(spsh__cuda_lane(b), 0);
     }

@@ -1,9 +1,11 @@
-/* unit_train_rnn_device.c PLUGIN: recurrent layers on a device. Each fallback of the fallback order
- * (backend_cuda_rnn.h) is compared with the reference backend in double, on the same inputs.
+/* unit_train_rnn_device.c PLUGIN [all]: recurrent layers on a device. Each fallback of the fallback
+ * order (backend_cuda_rnn.h) is compared with the reference backend in double, on the same inputs.
  *
  * With the host emulation, the test also knows which fallback a shape must select. Threads and
  * blocks change their order from run to run, which must not change a bit. With the real plug-in,
  * the fallbacks are those that the device supports. Exit status 77: no device.
+ *
+ * all: only the persistent kernel, for all sizes of models and many batches. Takes minutes.
  */
 #include <math.h>
 
@@ -39,6 +41,7 @@ typedef struct layer {
     spsh__backend *b;
     spsh__rnn_shape s;
     bool has_two_biases, has_dx;
+    uint32_t passes; /* 2: ran together with another layer */
     size_t input_counts[INPUTS], output_counts[OUTPUTS];
     spsh__backend_buffer inputs[INPUTS], outputs[OUTPUTS], reserve;
 } layer;
@@ -67,7 +70,7 @@ static void count_layer(layer *l)
 
 static void layer_open(layer *l, spsh__backend *b, const spsh__rnn_shape *s, bool has_two_biases)
 {
-    *l = (layer){.b = b, .s = *s, .has_two_biases = has_two_biases, .has_dx = true};
+    *l = (layer){.b = b, .s = *s, .has_two_biases = has_two_biases, .has_dx = true, .passes = 1};
     count_layer(l);
     for (int i = 0; i < INPUTS; i++)
         l->inputs[i] = take(b, l->input_counts[i], b->has_half && i != B_IH && i != B_HH);
@@ -161,12 +164,13 @@ static void forward(const layer *l)
     l->b->ops->rnn_forward_fn(l->b, &l->s, &w, l->inputs[X], l->outputs[Y], l->reserve);
 }
 
-static void backward(const layer *l)
+/* weights: [0] the weights, [1] their gradients. */
+static spsh__rnn_grad grad_of(const layer *l, spsh__rnn_weights weights[2])
 {
-    const spsh__rnn_weights w = weights_of(l, &l->inputs[W_IH]);
-    const spsh__rnn_weights gradients = weights_of(l, &l->outputs[G_IH]);
-    spsh__rnn_grad g = {.weights = &w,
-                        .gradients = &gradients,
+    weights[0] = weights_of(l, &l->inputs[W_IH]);
+    weights[1] = weights_of(l, &l->outputs[G_IH]);
+    spsh__rnn_grad g = {.weights = &weights[0],
+                        .gradients = &weights[1],
                         .x = l->inputs[X],
                         .y = l->outputs[Y],
                         .reserve = l->reserve,
@@ -174,7 +178,31 @@ static void backward(const layer *l)
                         .dx = l->outputs[DX]};
     if (!l->has_dx)
         g.dx.data = NULL;
+    return g;
+}
+
+static void backward(const layer *l)
+{
+    spsh__rnn_weights weights[2];
+    const spsh__rnn_grad g = grad_of(l, weights);
     l->b->ops->rnn_backward_fn(l->b, &l->s, &g);
+}
+
+/* Run two layers as the two directions of one layer. */
+static void run_both(layer both[2])
+{
+    const spsh__backend_ops *ops = both->b->ops;
+    spsh__rnn_weights weights[2][2];
+    spsh__rnn_pass passes[2];
+    spsh__rnn_grad g[2];
+    for (int i = 0; i < 2; i++) {
+        const layer *l = &both[i];
+        both[i].passes = 2;
+        g[i] = grad_of(l, weights[i]);
+        passes[i] = (spsh__rnn_pass){g[i].weights, l->inputs[X], l->outputs[Y], l->reserve};
+    }
+    ops->rnn_both_forward_fn(both->b, &both->s, passes);
+    ops->rnn_both_backward_fn(both->b, &both->s, g);
 }
 
 static void check_status(spsh__backend *b)
@@ -211,7 +239,8 @@ static void check_outputs(const layer *l, const layer *right, double tolerance, 
         if (!(d <= tolerance)) {
             (void)fprintf(stderr, "%s: %s differs by %g (T %u, N %u, I %u, H %u, cell %d, %s)\n",
                           what, names[i], d, l->s.frames, l->s.batch, l->s.inputs, l->s.hidden,
-                          (int)l->s.cell, spsh__cuda_rnn_text(l->b, &l->s, l->has_two_biases));
+                          (int)l->s.cell,
+                          spsh__cuda_rnn_text(l->b, &l->s, l->has_two_biases, l->passes));
             CHECK(false);
         }
         free(one);
@@ -248,20 +277,17 @@ static spsh__backend *open_backend(spsh__precision precision, bool is_determinis
 
 /* Frames, batch, inputs, hidden: all 1; no multiples; more utterances than are multiplied at once;
  * two blocks, one incomplete; two shapes for cuDNN's persistent layers, directly and padded; more
- * than the columns of a tile. Only for a real device, because they would take minutes in the host
- * emulation: more depth than a warp loads at once, and a layer of DeepSpeech 2. */
+ * than the columns of a tile. */
 static const spsh__rnn_shape shapes[] = {
-    {SPSH__CELL_LSTM, 1, 1,  1,   1   },
-    {SPSH__CELL_LSTM, 3, 2,  5,   7   },
-    {SPSH__CELL_LSTM, 3, 35, 6,   20  },
-    {SPSH__CELL_LSTM, 4, 3,  9,   33  },
-    {SPSH__CELL_LSTM, 2, 2,  128, 32  },
-    {SPSH__CELL_LSTM, 2, 2,  130, 32  },
-    {SPSH__CELL_LSTM, 5, 1,  3,   72  },
-    {SPSH__CELL_LSTM, 3, 70, 41,  520 },
-    {SPSH__CELL_LSTM, 2, 40, 40,  1024},
+    {SPSH__CELL_LSTM, 1, 1,  1,   1 },
+    {SPSH__CELL_LSTM, 3, 2,  5,   7 },
+    {SPSH__CELL_LSTM, 3, 35, 6,   20},
+    {SPSH__CELL_LSTM, 4, 3,  9,   33},
+    {SPSH__CELL_LSTM, 2, 2,  128, 32},
+    {SPSH__CELL_LSTM, 2, 2,  130, 32},
+    {SPSH__CELL_LSTM, 5, 1,  3,   72},
 };
-enum { SHAPES = sizeof(shapes) / sizeof(*shapes), SMALL_SHAPES = SHAPES - 2 };
+enum { SHAPES = sizeof(shapes) / sizeof(*shapes) };
 
 /* The fallback that the host emulation selects. */
 static spsh__rnn_algorithm expected(const spsh__backend *b, const spsh__rnn_shape *s,
@@ -280,7 +306,7 @@ static void check_algorithm(const layer *l, spsh__rnn_algorithm algorithm)
 {
     if (twin == NULL)
         return;
-    const char *text = spsh__cuda_rnn_text(l->b, &l->s, l->has_two_biases);
+    const char *text = spsh__cuda_rnn_text(l->b, &l->s, l->has_two_biases, l->passes);
     const char *name = spsh__rnn_algorithm_name(algorithm);
     const size_t length = strlen(name);
     if (strncmp(text, name, length) != 0 ||
@@ -339,7 +365,7 @@ static void test_shape(spsh__backend *b, spsh__backend *reference, const spsh__r
 
 static void test_algorithms(void)
 {
-    const size_t count = twin != NULL ? SMALL_SHAPES : SHAPES;
+    const size_t count = SHAPES;
     spsh__backend *reference = NULL;
     REQUIRE(spsh__backend_open("reference", 1, NULL, &reference, NULL) == SPSH_OK);
     for (size_t k = 0; k < sizeof(kinds) / sizeof(*kinds); k++) {
@@ -354,7 +380,60 @@ static void test_algorithms(void)
     spsh__backend_close(reference);
 }
 
-/* ---------------------------------------------------------------------------- lanes and segments
+/* ---------------------------------------------------------------------------- layers of models */
+
+/* Compare the persistent kernel with the reference, in a layer of real size. */
+static void test_model_shape(spsh__backend *b, spsh__backend *reference, const spsh__rnn_shape *s,
+                             double tolerance)
+{
+    layer one, right;
+    layer_open(&one, b, s, true);
+    layer_open(&right, reference, s, true);
+    write_inputs(&one);
+    copy_inputs(&right, &one);
+    write_outputs(&right);
+    forward(&right);
+    backward(&right);
+    run(&one);
+    check_outputs(&one, &right, tolerance, "a layer of a model");
+    check_algorithm(&one, SPSH__RNN_PERSISTENT);
+    layer_close(&right);
+    layer_close(&one);
+}
+
+/* Sizes of models, on half of an H100: one direction of two. */
+static void test_model_shapes(bool is_all)
+{
+    static const uint32_t sizes[] = {512, 760, 800, 1024, 1280};
+    static const uint32_t batches[] = {1, 8, 33, 7, 16, 17, 32, 64};
+    const twin_rnn_controls before = twin_rnn == NULL ? (twin_rnn_controls){0} : *twin_rnn;
+    uint32_t count = 0;
+    spsh__backend *reference = NULL;
+    REQUIRE(spsh__backend_open("reference", 1, NULL, &reference, NULL) == SPSH_OK);
+    if (twin_rnn != NULL)
+        twin_rnn->blocks = 66;
+    for (uint32_t kind = 2; kind < 4; kind++) {
+        spsh__backend *b = open_backend(kinds[kind].precision, false);
+        spsh__cuda_rnn_choose(b, SPSH__RNN_PERSISTENT);
+        for (uint32_t i = 0; i < 5 * 8 * 2; i++) {
+            const uint32_t hidden = sizes[i / 16], batch = i / 2 % 8, cell = i % 2;
+            const spsh__rnn_shape s = {cell == 0 ? SPSH__CELL_LSTM : SPSH__CELL_GRU,
+                                       batch == 0 ? 4 : 2, batches[batch], 5, hidden};
+            const bool is_some = hidden == 760 && batch < 3 && (batch + cell + kind) % 2 == 0;
+            if (!is_all && !is_some)
+                continue;
+            test_model_shape(b, reference, &s, kinds[kind].tolerance);
+            count++;
+        }
+        spsh__backend_close(b);
+    }
+    CHECK_U64(count, is_all ? 160 : 6);
+    if (twin_rnn != NULL)
+        twin_rnn->blocks = before.blocks;
+    spsh__backend_close(reference);
+}
+
+/* ----------------------------------------------------------------- both directions, and segments
  */
 
 /* A shape that this fallback accepts in the host emulation. */
@@ -363,7 +442,7 @@ static const spsh__rnn_shape *shape_of(spsh__rnn_algorithm algorithm)
     return &shapes[algorithm == SPSH__RNN_CUDNN_PERSISTENT ? 5 : 3];
 }
 
-static void test_lanes(spsh__rnn_algorithm algorithm, spsh__precision precision)
+static void test_both(spsh__rnn_algorithm algorithm, spsh__precision precision)
 {
     spsh__backend *b = open_backend(precision, false);
     layer both[2], alone[2];
@@ -376,36 +455,30 @@ static void test_lanes(spsh__rnn_algorithm algorithm, spsh__precision precision)
         run(&alone[i]);
         write_outputs(&both[i]);
     }
-    b->ops->fork_fn(b);
-    for (uint32_t i = 0; i < 4; i++) {
-        b->ops->lane_fn(b, i % 2);
-        if (i < 2)
-            forward(&both[i % 2]);
-        else
-            backward(&both[i % 2]);
-    }
-    b->ops->join_fn(b);
+    free(read_values(&alone[1], alone[1].outputs[Y], 1)); /* waits */
+    const uint32_t grids = twin_rnn == NULL ? 0 : twin_rnn->grids;
+    run_both(both);
     check_status(b);
     for (int i = 0; i < 2; i++)
-        check_outputs(&both[i], &alone[i], same(), "on two lanes");
+        check_outputs(&both[i], &alone[i], same(), "both at once");
     check_algorithm(&both[0], algorithm);
+    if (twin_rnn != NULL && algorithm == SPSH__RNN_PERSISTENT) {
+        const bool is_in_turn = twin_rnn->blocks < 8; /* an LSTM needs 4 per direction */
+        CHECK_U64(twin_rnn->grids - grids, is_in_turn ? 4 : 2);
+        const char *text = spsh__cuda_rnn_text(b, &both->s, true, 2);
+        CHECK((strstr(text, "one direction after the other") != NULL) == is_in_turn);
+        CHECK((strstr(text, "2 x ") != NULL) == !is_in_turn);
+    }
     pair_close(alone);
     pair_close(both);
     spsh__backend_close(b);
 }
 
-static void do_segment(spsh__backend *b, const layer both[2])
+static void do_segment(spsh__backend *b, layer both[2])
 {
     const spsh__graph_segment segment = {77, 1};
-    if (!b->ops->segment_begin_fn(b, &segment)) {
-        b->ops->fork_fn(b);
-        for (uint32_t i = 0; i < 2; i++) {
-            b->ops->lane_fn(b, i);
-            forward(&both[i]);
-            backward(&both[i]);
-        }
-        b->ops->join_fn(b);
-    }
+    if (!b->ops->segment_begin_fn(b, &segment))
+        run_both(both);
     b->ops->segment_end_fn(b);
     check_status(b);
 }
@@ -427,7 +500,7 @@ static void test_segments(spsh__rnn_algorithm algorithm, spsh__precision precisi
         write_outputs(&both[1]);
         do_segment(b, both);
         check_outputs(&both[0], &alone, same(), "in a segment");
-        check_outputs(&both[1], &alone, same(), "in a segment, on the second lane");
+        check_outputs(&both[1], &alone, same(), "in a segment, the second direction");
     }
     CHECK_U64(spsh__cuda_segments_counted(b).launched, 2);
     check_algorithm(&alone, algorithm);
@@ -476,7 +549,7 @@ static void check_choice(spsh__backend *b, const spsh__rnn_shape *s, spsh__rnn_a
     spsh__cuda_rnn_choose(b, asked);
     layer_open(&l, b, s, true);
     write_inputs(&l);
-    CHECK_STR(spsh__cuda_rnn_text(b, s, true), "");
+    CHECK_STR(spsh__cuda_rnn_text(b, s, true, 1), "");
     run(&l);
     check_algorithm(&l, algorithm);
     layer_close(&l);
@@ -602,7 +675,7 @@ static void test_many_lengths(void)
 
 TEST_MAIN(unit_train_rnn_device)
 {
-    REQUIRE(argc == 2);
+    REQUIRE(argc == 2 || argc == 3);
     const int refused = device_test_open(argv[1], &cuda, &twin);
     if (refused != 0)
         return refused;
@@ -611,10 +684,21 @@ TEST_MAIN(unit_train_rnn_device)
     memcpy(&rnn_controls_fn, &symbol, sizeof(rnn_controls_fn));
     twin_rnn = rnn_controls_fn == NULL ? NULL : rnn_controls_fn();
     seed = test_seed(20261122);
+    test_model_shapes(argc == 3);
+    if (argc == 3) {
+        spsh_cuda_close(cuda);
+        return TEST_RESULT();
+    }
     test_algorithms();
     for (int algorithm = SPSH__RNN_PERSISTENT; algorithm < SPSH__RNN_ALGORITHMS; algorithm++) {
-        test_lanes((spsh__rnn_algorithm)algorithm, algorithm % 2 == 0 ? SPSH__FP16 : SPSH__BF16);
+        test_both((spsh__rnn_algorithm)algorithm, algorithm % 2 == 0 ? SPSH__FP16 : SPSH__BF16);
         test_segments((spsh__rnn_algorithm)algorithm, algorithm % 2 == 0 ? SPSH__FP32 : SPSH__FP16);
+    }
+    if (twin_rnn != NULL) {
+        const uint32_t blocks = twin_rnn->blocks;
+        twin_rnn->blocks = 4;
+        test_both(SPSH__RNN_PERSISTENT, SPSH__FP16);
+        twin_rnn->blocks = blocks;
     }
     test_reserve();
     for (size_t k = 0; k < sizeof(kinds) / sizeof(*kinds); k++)

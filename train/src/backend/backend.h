@@ -173,6 +173,12 @@ typedef struct spsh__norm_grad {
     spsh__backend_buffer dweight, dbias; /* added to */
 } spsh__norm_grad;
 
+/* Arguments of rnn_forward_fn for one direction. */
+typedef struct spsh__rnn_pass {
+    const spsh__rnn_weights *weights;
+    spsh__backend_buffer x, y, reserve;
+} spsh__rnn_pass;
+
 typedef struct spsh__rnn_grad {
     const spsh__rnn_weights *weights, *gradients; /* gradients are added to */
     spsh__backend_buffer x, y, reserve;           /* reserve is overwritten */
@@ -354,12 +360,11 @@ typedef struct spsh__backend_ops {
     void (*batch_fn)(spsh__backend *b, const spsh__batch_lengths *l);
     void (*arrange_fn)(spsh__backend *b, const spsh__arrange *a);
     void (*finish_fn)(spsh__backend *b);
-    /* Two lanes of operators. fork_fn: lane 1 waits for the work enqueued on lane 0. lane_fn:
-     * selects the lane of the next operators. join_fn: lane 0 waits for lane 1, and is selected
-     * again. */
-    void (*fork_fn)(spsh__backend *b);
-    void (*lane_fn)(spsh__backend *b, uint32_t lane);
-    void (*join_fn)(spsh__backend *b);
+    /* Both directions of a recurrent layer at once. No buffer that is written is shared. */
+    void (*rnn_both_forward_fn)(spsh__backend *b, const spsh__rnn_shape *s,
+                                const spsh__rnn_pass passes[2]);
+    void (*rnn_both_backward_fn)(spsh__backend *b, const spsh__rnn_shape *s,
+                                 const spsh__rnn_grad g[2]);
     /* Make later operators of b run after the operators that were enqueued on `before`, another
      * backend of the device. The host does not wait. No other thread may use either meanwhile. */
     void (*follow_fn)(spsh__backend *b, spsh__backend *before);

@@ -4,9 +4,10 @@
  *     backend_cuda*.c   operators, memory, order --> device_train.h   kernels, cuBLASLt, cuDNN
  *                                                --> cuda_plugin.h    memory, streams, graphs
  *
- * There are two lanes, with a stream each. The work of a lane runs in order. Only fork_fn and
- * join_fn order the lanes, with one event each. The state of the event is captured when the wait is
- * enqueued, so one event serves all forks. follow_fn orders two backends in the same way.
+ * There are two lanes, with a stream each. The work of a lane runs in order. Only fork and join
+ * order the lanes, with one event each. The state of the event is captured when the wait is
+ * enqueued, so one event serves all forks. follow_fn orders two backends
+ * in the same way.
  */
 #include "backend_cuda_state.h"
 
@@ -66,7 +67,7 @@ static void *first_stream(spsh__backend *b)
     return spsh__cuda_of(b)->lanes[0].stream;
 }
 
-static void choose_lane(spsh__backend *b, uint32_t lane)
+void spsh__cuda_choose_lane(spsh__backend *b, uint32_t lane)
 {
     spsh__cuda_of(b)->lane = lane;
 }
@@ -101,17 +102,17 @@ static spsh_status put_follow(spsh__backend *b, void *stream, const void *argume
                          : self->plugin->event_wait_fn(w->event, self->lanes[w->to].stream, err);
 }
 
-static void fork_lanes(spsh__backend *b)
+void spsh__cuda_fork(spsh__backend *b)
 {
     const follow_work w = {spsh__cuda_of(b)->fork, 0, 1};
     spsh__cuda_put(b, put_follow, &w, sizeof(w));
 }
 
-static void join_lanes(spsh__backend *b)
+void spsh__cuda_join(spsh__backend *b)
 {
     const follow_work w = {spsh__cuda_of(b)->join, 1, 0};
     spsh__cuda_put(b, put_follow, &w, sizeof(w));
-    choose_lane(b, 0);
+    spsh__cuda_choose_lane(b, 0);
 }
 
 static void follow(spsh__backend *b, spsh__backend *before)
@@ -271,9 +272,6 @@ static const spsh__backend_ops cuda_ops = {
     .element_bytes = sizeof(float),
     .close_fn = cuda_close,
     .status_fn = cuda_status,
-    .fork_fn = fork_lanes,
-    .lane_fn = choose_lane,
-    .join_fn = join_lanes,
     .follow_fn = follow,
     .stream_fn = first_stream SPSH__CUDA_OPERATORS(SPSH_X),
 };

@@ -59,6 +59,12 @@ void spsh__cuda_put(spsh__backend *b, spsh__cuda_work_fn *work_fn, const void *a
 void *spsh__cuda_stream(spsh__backend *b);
 uint32_t spsh__cuda_lane(const spsh__backend *b);
 
+/* Two lanes of operators. fork: lane 1 waits for the work enqueued on lane 0. choose_lane: selects
+ * the lane of the next operators. join: lane 0 waits for lane 1, and is selected again. */
+void spsh__cuda_fork(spsh__backend *b);
+void spsh__cuda_choose_lane(spsh__backend *b, uint32_t lane);
+void spsh__cuda_join(spsh__backend *b);
+
 /* Scratch of the lane in the device's memory, until the next operator on it; aligned to 256 bytes.
  * NULL: out of memory, recorded as the failure. number: 0 to 3; the four buffers can be used at
  * once. */
@@ -137,6 +143,9 @@ void spsh__cuda_add_sums(spsh__backend *b, const spsh__cuda_sums *s);
     X(free)                                                                                        \
     X(batch)                                                                                       \
     X(finish)                                                                                      \
+    /* backend_cuda_rnn.c */                                                                       \
+    X(rnn_both_forward)                                                                            \
+    X(rnn_both_backward)                                                                           \
     /* backend_cuda_segment.c */                                                                   \
     X(segment_begin)                                                                               \
     X(segment_end)                                                                                 \

@@ -64,6 +64,21 @@ void spsh__rnn_zero(spsh__backend *b, void *memory, size_t size_bytes)
     spsh__cuda_put(b, put_zero, &w, sizeof(w));
 }
 
+void spsh__rnn_begin_pass(spsh__backend *b, const spsh__rnn_choice *c, uint32_t i)
+{
+    if (c->passes == 1)
+        return;
+    if (i == 0)
+        spsh__cuda_fork(b);
+    spsh__cuda_choose_lane(b, i);
+}
+
+void spsh__rnn_join_passes(spsh__backend *b, const spsh__rnn_choice *c)
+{
+    if (c->passes > 1)
+        spsh__cuda_join(b);
+}
+
 /* ----------------------------------------------------------------------------------------
  * choice */
 
@@ -117,13 +132,13 @@ static spsh__rnn_choice *choose(spsh__backend *b, spsh__rnn_choice *c)
 
 /* Find a choice, and move it to the front. */
 static spsh__rnn_choice *find_choice(spsh__rnn_state *self, const spsh__rnn_shape *s,
-                                     bool has_two_biases)
+                                     bool has_two_biases, uint32_t passes)
 {
     for (spsh__rnn_choice **at = &self->choices, *c = *at; c != NULL; at = &c->next, c = *at) {
         if (c->shape.frames == s->frames && c->shape.batch == s->batch &&
             c->shape.cell == s->cell && c->shape.inputs == s->inputs &&
             c->shape.hidden == s->hidden && c->has_two_biases == has_two_biases &&
-            c->asked == self->algorithm) {
+            c->passes == passes && c->asked == self->algorithm) {
             *at = c->next;
             c->next = self->choices;
             self->choices = c;
@@ -148,14 +163,15 @@ static void forget_choice(spsh__backend *b)
     self->choice_count--;
 }
 
-/* Return NULL on failure, which is recorded. */
+/* Return NULL on failure, which is recorded, and for empty shapes. */
 static const spsh__rnn_choice *choice_of(spsh__backend *b, const spsh__rnn_shape *s,
-                                         const spsh__rnn_weights *w, spsh__backend_buffer x)
+                                         const spsh__rnn_weights *w, spsh__backend_buffer x,
+                                         uint32_t passes)
 {
     spsh__rnn_state *self = spsh__rnn_of(b);
     const bool has_two_biases = w->recurrent_bias.data != NULL;
     spsh_error err = SPSH_ERROR_INIT;
-    if (spsh__cuda_has_failed(b))
+    if (spsh__cuda_has_failed(b) || spsh__rnn_is_empty(s))
         return NULL;
     if (x.is_half != b->has_half || w->input.is_half != b->has_half ||
         w->recurrent.is_half != b->has_half || w->input_bias.is_half || w->recurrent_bias.is_half) {
@@ -166,7 +182,7 @@ static const spsh__rnn_choice *choice_of(spsh__backend *b, const spsh__rnn_shape
             &err);
         return NULL;
     }
-    spsh__rnn_choice *c = find_choice(self, s, has_two_biases);
+    spsh__rnn_choice *c = find_choice(self, s, has_two_biases, passes);
     if (c != NULL)
         return c;
     forget_choice(b);
@@ -177,6 +193,7 @@ static const spsh__rnn_choice *choice_of(spsh__backend *b, const spsh__rnn_shape
     }
     c->shape = *s;
     c->has_two_biases = has_two_biases;
+    c->passes = passes;
     c->asked = self->algorithm;
     return choose(b, c);
 }
@@ -187,9 +204,9 @@ void spsh__cuda_rnn_choose(spsh__backend *b, spsh__rnn_algorithm algorithm)
 }
 
 const char *spsh__cuda_rnn_text(const spsh__backend *b, const spsh__rnn_shape *s,
-                                bool has_two_biases)
+                                bool has_two_biases, uint32_t passes)
 {
-    const spsh__rnn_choice *c = find_choice(spsh__rnn_of(b), s, has_two_biases);
+    const spsh__rnn_choice *c = find_choice(spsh__rnn_of(b), s, has_two_biases, passes);
     return c == NULL ? "" : c->text;
 }
 
@@ -227,28 +244,63 @@ static bool is_own(const spsh__rnn_choice *c)
     return c->algorithm == SPSH__RNN_PERSISTENT || c->algorithm == SPSH__RNN_STEPWISE;
 }
 
+static void forward(spsh__backend *b, const spsh__rnn_shape *s, const spsh__rnn_pass *p,
+                    uint32_t passes)
+{
+    const spsh__rnn_choice *c = choice_of(b, s, p->weights, p->x, passes);
+    if (c == NULL)
+        return;
+    if (is_own(c)) {
+        spsh__rnn_own_forward(b, c, p);
+        return;
+    }
+    for (uint32_t i = 0; i < passes; i++) {
+        spsh__rnn_begin_pass(b, c, i);
+        spsh__rnn_layer_run_forward(b, c, &p[i]);
+    }
+    spsh__rnn_join_passes(b, c);
+}
+
+static void backward(spsh__backend *b, const spsh__rnn_shape *s, const spsh__rnn_grad *g,
+                     uint32_t passes)
+{
+    const spsh__rnn_choice *c = choice_of(b, s, g->weights, g->x, passes);
+    if (c == NULL)
+        return;
+    if (is_own(c)) {
+        spsh__rnn_own_backward(b, c, g);
+        return;
+    }
+    for (uint32_t i = 0; i < passes; i++) {
+        spsh__rnn_begin_pass(b, c, i);
+        spsh__rnn_layer_run_backward(b, c, &g[i]);
+    }
+    spsh__rnn_join_passes(b, c);
+}
+
 void spsh__cuda_rnn_forward(spsh__backend *b, const spsh__rnn_shape *s, const spsh__rnn_weights *w,
                             spsh__backend_buffer x, spsh__backend_buffer y,
                             spsh__backend_buffer reserve)
 {
-    const spsh__rnn_choice *c = spsh__rnn_is_empty(s) ? NULL : choice_of(b, s, w, x);
-    if (c == NULL)
-        return;
-    if (is_own(c))
-        spsh__rnn_own_forward(b, c, w, x, y, reserve);
-    else
-        spsh__rnn_layer_run_forward(b, c, w, x, y, reserve);
+    const spsh__rnn_pass pass = {w, x, y, reserve};
+    forward(b, s, &pass, 1);
 }
 
 void spsh__cuda_rnn_backward(spsh__backend *b, const spsh__rnn_shape *s, const spsh__rnn_grad *g)
 {
-    const spsh__rnn_choice *c = spsh__rnn_is_empty(s) ? NULL : choice_of(b, s, g->weights, g->x);
-    if (c == NULL)
-        return;
-    if (is_own(c))
-        spsh__rnn_own_backward(b, c, g);
-    else
-        spsh__rnn_layer_run_backward(b, c, g);
+    backward(b, s, g, 1);
+}
+
+void spsh__cuda_rnn_both_forward(spsh__backend *b, const spsh__rnn_shape *s,
+                                 const spsh__rnn_pass passes[2])
+{
+    forward(b, s, passes, 2);
+}
+
+void spsh__cuda_rnn_both_backward(spsh__backend *b, const spsh__rnn_shape *s,
+                                  const spsh__rnn_grad g[2])
+{
+    backward(b, s, g, 2);
 }
 
 spsh_status spsh__cuda_rnn_open(spsh__backend *b, void **ret_state, spsh_error *err)

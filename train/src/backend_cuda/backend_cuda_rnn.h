@@ -24,11 +24,12 @@ const char *spsh__rnn_algorithm_name(spsh__rnn_algorithm algorithm);
 /* Takes effect at the next forward. Do not call between a forward and its backward. */
 void spsh__cuda_rnn_choose(spsh__backend *b, spsh__rnn_algorithm algorithm);
 
-/* Describe the algorithm chosen for a shape that forward has seen, for logs: "persistent: 64 blocks
- * of 16 units, 210 KiB", "cudnn, not cudnn-persistent (...)", with the reasons against earlier
- * algorithms. "" for other shapes, and for those that were forgotten. Valid until the next operator. */
+/* Describe the algorithm chosen for a shape that forward has seen, for logs: "persistent: 2 x 64
+ * blocks of 16 units, 143 KiB", "cudnn, not cudnn-persistent (...)", with the reasons against
+ * earlier algorithms. "" for other shapes, and for those that were forgotten. passes: 2 if both
+ * directions ran at once. Valid until the next operator. */
 const char *spsh__cuda_rnn_text(const spsh__backend *b, const spsh__rnn_shape *s,
-                                bool has_two_biases);
+                                bool has_two_biases, uint32_t passes);
 
 /* Get the next unreported choice and its layer, for logs. Return false if there is no other. Other
  * lengths and batch sizes of a layer are reported only if they use another algorithm. */

@@ -224,11 +224,10 @@ static bool start_call(spsh__backend *b, const spsh__rnn_choice *c, const spsh__
 }
 
 void spsh__rnn_layer_run_forward(spsh__backend *b, const spsh__rnn_choice *c,
-                                 const spsh__rnn_weights *w, spsh__backend_buffer x,
-                                 spsh__backend_buffer y, spsh__backend_buffer reserve)
+                                 const spsh__rnn_pass *p)
 {
-    spsh__cudnn_call call = {.y = y.data, .reserve = reserve_of(b, c, reserve)};
-    if (call.reserve != NULL && start_call(b, c, w, x, &call))
+    spsh__cudnn_call call = {.y = p->y.data, .reserve = reserve_of(b, c, p->reserve)};
+    if (call.reserve != NULL && start_call(b, c, p->weights, p->x, &call))
         call_layer(b, c, SPSH__CUDNN_FORWARD, &call);
 }
 
@@ -344,13 +343,15 @@ spsh_status spsh__rnn_fit_cudnn(spsh__backend *b, spsh__rnn_choice *c, spsh_erro
     return open_layer(b, c, c->shape.inputs, err);
 }
 
-/* Find a choice for the same layer with another length, made from the same requested algorithm. */
+/* Find a choice for the same layer and passes with another length, made from the same requested
+ * algorithm. */
 static const spsh__rnn_choice *find_alike(const spsh__rnn_state *self, const spsh__rnn_choice *c)
 {
     for (const spsh__rnn_choice *one = self->choices; one != NULL; one = one->next) {
         if (one->shape.cell == c->shape.cell && one->shape.batch == c->shape.batch &&
             one->shape.inputs == c->shape.inputs && one->shape.hidden == c->shape.hidden &&
-            one->has_two_biases == c->has_two_biases && one->asked == c->asked)
+            one->has_two_biases == c->has_two_biases && one->passes == c->passes &&
+            one->asked == c->asked)
             return one;
     }
     return NULL;

@@ -1,7 +1,7 @@
 /* backend_cuda_rnn_own.c: our two algorithms, persistent and stepwise.
  *
  * One product computes the input's part of the gates of all frames. The recurrence follows (one
- * cooperative kernel, or a product and a kernel per frame). In backward it leaves the gradients of
+ * cooperative kernel for both directions, or a product and a kernel per frame and direction). In backward it leaves the gradients of
  * the gates. Products and sums over all frames then give the weight gradients, dx, and biases.
  *
  *     reserve = inner [T][N][H], to 256 bytes | rows [T][N][gates][H]
@@ -18,7 +18,6 @@
 /* Arguments that the forward and backward passes of our algorithms share. */
 typedef struct pass {
     const spsh__rnn_shape *s;
-    const spsh__rnn_choice *c;
     const spsh__rnn_weights *w;
     spsh__backend_buffer y, rows, inner;
     spsh__backend_buffer dy; /* backward */
@@ -30,7 +29,7 @@ static pass pass_of(const spsh__backend *b, const spsh__rnn_choice *c, const sps
                     spsh__backend_buffer reserve)
 {
     const spsh__rnn_shape *s = &c->shape;
-    pass p = {.s = s, .c = c, .w = w, .width = (size_t)spsh__rnn_gates(s) * s->hidden};
+    pass p = {.s = s, .w = w, .width = (size_t)spsh__rnn_gates(s) * s->hidden};
     const bool is_half = w->recurrent.is_half;
     p.inner = (spsh__backend_buffer){reserve.data, is_half};
     p.rows =
@@ -39,26 +38,22 @@ static pass pass_of(const spsh__backend *b, const spsh__rnn_choice *c, const sps
     return p;
 }
 
-static void start_job(const pass *p, spsh__rnn_work *w)
+/* Set the members that both algorithms use. */
+static void set_job(const pass *p, spsh__rnn_work *w, spsh__rnn_job *job)
 {
     const spsh__rnn_shape *s = p->s;
     const size_t count = spsh__rnn_rows(s) * s->hidden;
-    memset(w, 0, sizeof(*w));
-    w->l.kind = p->kind;
-    w->l.blocks_y = 1;
-    w->job.recurrence = (spsh__rnn_job){
-        .gates = spsh__rnn_gates(s),
-        .frames = s->frames,
-        .batch = s->batch,
-        .hidden = s->hidden,
-        .recurrent = p->w->recurrent.data,
-        .input_bias = p->w->input_bias.data,
-        .recurrent_bias = p->w->recurrent_bias.data,
-        .rows = p->rows.data,
-        .inner = p->inner.data,
-        .y = p->y.data,
-        .dy = p->dy.data,
-    };
+    job->gates = spsh__rnn_gates(s);
+    job->frames = s->frames;
+    job->batch = s->batch;
+    job->hidden = s->hidden;
+    job->recurrent = p->w->recurrent.data;
+    job->input_bias = p->w->input_bias.data;
+    job->recurrent_bias = p->w->recurrent_bias.data;
+    job->rows = p->rows.data;
+    job->inner = p->inner.data;
+    job->y = p->y.data;
+    job->dy = p->dy.data;
     spsh__rnn_use(w, p->rows.data, spsh__cuda_bytes(p->rows, spsh__rnn_rows(s) * p->width), true);
     spsh__rnn_use(w, p->inner.data, spsh__rnn_inner_bytes(s, p->inner.is_half), true);
     spsh__rnn_use(w, p->y.data, spsh__cuda_bytes(p->y, count), p->dy.data == NULL);
@@ -70,95 +65,105 @@ static void start_job(const pass *p, spsh__rnn_work *w)
 /* ------------------------------------------------------------------------------------ persistent
  */
 
-/* Allocate the exchange, followed by the counter of blocks, both zero; and the values that cells
- * pass between frames. */
-static bool take_exchange(spsh__backend *b, const pass *p, spsh__rnn_work *w)
+/* Allocate the memory that the blocks of a launch share: per pass, the exchange and the counters,
+ * all zero, and in backward the parts of sums. */
+static bool take_shared(spsh__backend *b, const spsh__rnn_choice *c, spsh__rnn_work *w)
 {
-    spsh__rnn_job *job = &w->job.recurrence;
-    const size_t exchange_bytes = spsh__round_up(2 * (size_t)job->exchange_rows * job->depth *
-                                                     spsh__rnn_element_bytes(p->rows.is_half),
-                                                 256);
-    const size_t carry_bytes = (size_t)p->s->batch * p->s->hidden * sizeof(float);
-    char *memory = spsh__cuda_scratch(b, 2, exchange_bytes + SPSH__RNN_ALIGNMENT);
-    if (memory == NULL)
+    const spsh__rnn_job *first = &w->job.recurrence;
+    const bool is_backward = first->dy != NULL;
+    const size_t planes = 2 * (size_t)(is_backward ? first->gates : 1);
+    const size_t exchange_bytes =
+        spsh__round_up(planes * first->exchange_rows * first->depth *
+                           spsh__rnn_element_bytes(w->l.kind != SPSH__DEVICE_F32),
+                       SPSH__RNN_ALIGNMENT);
+    const size_t counter_bytes =
+        spsh__rnn_counters(first, c->blocks) * (size_t)SPSH__RNN_COUNTER * sizeof(uint32_t);
+    const size_t pass_bytes = spsh__round_up(exchange_bytes + counter_bytes, SPSH__RNN_ALIGNMENT);
+    const size_t part_count = (size_t)first->gates * first->batch * first->hidden;
+    const size_t parts_bytes = is_backward ? c->at_once * part_count * sizeof(float) : 0;
+    char *memory = spsh__cuda_scratch(b, 2, c->at_once * pass_bytes);
+    float *parts = is_backward ? spsh__cuda_scratch(b, 3, parts_bytes) : NULL;
+    if (memory == NULL || (is_backward && parts == NULL))
         return false;
-    spsh__rnn_zero(b, memory, exchange_bytes + SPSH__RNN_ALIGNMENT);
-    job->exchange = memory;
-    job->arrived = (uint32_t *)(void *)(memory + exchange_bytes);
-    spsh__rnn_use(w, memory, exchange_bytes + SPSH__RNN_ALIGNMENT, true);
-    if (p->dy.data == NULL)
-        return true;
-    job->carry = spsh__cuda_scratch(b, 3, carry_bytes);
-    spsh__rnn_use(w, job->carry, carry_bytes, true);
-    return job->carry != NULL;
-}
-
-static void persistent(spsh__backend *b, const pass *p)
-{
-    const uint32_t way = p->dy.data == NULL ? 0 : 1;
-    spsh__rnn_work w;
-    start_job(p, &w);
-    spsh__rnn_job *job = &w.job.recurrence;
-    job->units = p->c->units;
-    job->depth = p->c->depth[way];
-    job->stride = spsh__rnn_stride(job->depth, (uint32_t)spsh__rnn_element_bytes(p->rows.is_half));
-    job->exchange_rows = spsh__rnn_round_up(p->s->batch, SPSH__RNN_ROWS);
-    w.l.blocks_x = p->c->blocks;
-    w.l.shared_bytes = p->c->shared_bytes[way];
-    spsh__rnn_use(&w, p->w->recurrent.data,
-                  spsh__cuda_bytes(p->w->recurrent, p->width * p->s->hidden), false);
-    if (take_exchange(b, p, &w))
-        spsh__rnn_put(b, &w, way == 0 ? SPSH__RNN_FORWARD : SPSH__RNN_BACKWARD, sizeof(*job));
-}
-
-/* Compute depth and shared memory per block for one pass (way 0: forward, 1: backward). */
-static spsh_status fit_way(const spsh__rnn_state *self, spsh__rnn_choice *c, uint32_t way,
-                           spsh__device_kind kind, spsh_error *err)
-{
-    const uint32_t bytes = kind == SPSH__DEVICE_F32 ? 4 : 2, gates = spsh__rnn_gates(&c->shape);
-    const uint32_t columns = way == 0 ? gates * c->units : c->units;
-    const uint32_t room = self->entry->limits_fn(self->device).shared_bytes;
-    const spsh__rnn_kernel kernel = way == 0 ? SPSH__RNN_FORWARD : SPSH__RNN_BACKWARD;
-    const uint64_t depth = way == 0 ? c->shape.hidden : (uint64_t)gates * c->shape.hidden;
-    uint64_t shared_bytes = columns * depth * bytes; /* lower bound */
-    if (shared_bytes <= room) {
-        c->depth[way] = spsh__rnn_round_up(depth, SPSH__RNN_DEPTH);
-        shared_bytes =
-            spsh__rnn_shared_bytes(columns, spsh__rnn_stride(c->depth[way], bytes), bytes);
+    spsh__rnn_zero(b, memory, c->at_once * pass_bytes);
+    spsh__rnn_use(w, memory, c->at_once * pass_bytes, true);
+    spsh__rnn_use(w, parts, parts_bytes, true);
+    for (uint32_t i = 0; i < c->at_once; i++) {
+        spsh__rnn_job *job = &w->job.persistent.passes[i];
+        job->exchange = memory + i * pass_bytes;
+        job->arrived = (uint32_t *)(void *)(memory + i * pass_bytes + exchange_bytes);
+        job->parts = is_backward ? parts + i * part_count : NULL;
     }
-    if (shared_bytes > room)
-        return SPSH_FAIL(
-            err, SPSH_E_UNSUPPORTED,
-            "the weights of one block take %u KiB of shared memory, but a block has %u",
-            (uint32_t)(shared_bytes / 1024), room / 1024);
-    c->shared_bytes[way] = (uint32_t)shared_bytes;
-    if (self->entry->resident_fn(self->device, kernel, kind, c->shared_bytes[way]) < c->blocks)
-        return SPSH_FAIL(err, SPSH_E_UNSUPPORTED, "%u blocks do not fit on the device at once",
-                         c->blocks);
+    return true;
+}
+
+/* Run passes [first, first + at_once) in one launch. */
+static void persistent(spsh__backend *b, const spsh__rnn_choice *c, const pass *p)
+{
+    const bool is_backward = p->dy.data != NULL;
+    spsh__rnn_work w;
+    memset(&w, 0, sizeof(w));
+    w.l.kind = p->kind;
+    w.l.blocks_x = c->blocks;
+    w.l.blocks_y = c->at_once;
+    w.l.shared_bytes = c->job.layout.bytes;
+    for (uint32_t i = 0; i < c->at_once; i++) {
+        spsh__rnn_job *job = &w.job.persistent.passes[i];
+        *job = c->job;
+        job->exchange_rows = spsh__rnn_round_up(c->shape.batch, SPSH__RNN_ROWS);
+        set_job(&p[i], &w, job);
+        spsh__rnn_use(&w, job->recurrent,
+                      spsh__cuda_bytes(p[i].w->recurrent, p[i].width * c->shape.hidden), false);
+    }
+    if (take_shared(b, c, &w))
+        spsh__rnn_put(b, &w, is_backward ? SPSH__RNN_BACKWARD : SPSH__RNN_FORWARD,
+                      sizeof(w.job.persistent));
+}
+
+/* Both directions share the device if their blocks fit. Else each of them has all of it. */
+static spsh_status fit_at_once(const spsh__rnn_state *self, spsh__rnn_choice *c,
+                               spsh__device_kind kind, spsh_error *err)
+{
+    const spsh__rnn_limits limits = self->entry->limits_fn(self->device);
+    const spsh__rnn_shape *s = &c->shape;
+    c->job = (spsh__rnn_job){
+        .gates = spsh__rnn_gates(s), .frames = s->frames, .batch = s->batch, .hidden = s->hidden};
+    c->blocks = spsh__rnn_divide(&c->job, limits.blocks / c->at_once);
+    if (c->blocks == 0)
+        return SPSH_FAIL(err, SPSH_E_UNSUPPORTED,
+                         "it needs at least %u multiprocessors, the device has %u",
+                         c->job.gates * c->at_once, limits.blocks);
+    if ((uint64_t)s->frames * c->blocks > UINT32_MAX) /* a counter has 32 bits */
+        return SPSH_FAIL(err, SPSH_E_UNSUPPORTED, "the batch has too many frames");
+    const uint64_t bytes = spsh__rnn_lay_out(&c->job, kind == SPSH__DEVICE_F32 ? 4 : 2);
+    if (bytes > limits.shared_bytes)
+        return SPSH_FAIL(err, SPSH_E_UNSUPPORTED,
+                         "one block takes %llu KiB of shared memory, but it has %u",
+                         (unsigned long long)(bytes / 1024), limits.shared_bytes / 1024);
+    for (int kernel = SPSH__RNN_FORWARD; kernel <= SPSH__RNN_BACKWARD; kernel++)
+        if (self->entry->resident_fn(self->device, (spsh__rnn_kernel)kernel, kind,
+                                     c->job.layout.bytes) < c->blocks * c->at_once)
+            return SPSH_FAIL(err, SPSH_E_UNSUPPORTED, "%u blocks do not fit on the device at once",
+                             c->blocks * c->at_once);
     return SPSH_OK;
 }
 
-/* A block computes the same units in the forward and the backward pass. */
 spsh_status spsh__rnn_fit_persistent(const spsh__rnn_state *self, spsh__rnn_choice *c,
                                      spsh__device_kind kind, spsh_error *err)
 {
-    const spsh__rnn_shape *s = &c->shape;
-    const uint32_t most = self->entry->limits_fn(self->device).blocks;
-    if (most == 0)
+    if (self->entry->limits_fn(self->device).blocks == 0)
         return SPSH_FAIL(err, SPSH_E_UNSUPPORTED, "the device cannot launch cooperative grids");
-    c->units = spsh__rnn_round_up(((uint64_t)s->hidden + most - 1) / most, 8);
-    c->blocks = (s->hidden + c->units - 1) / c->units;
-    if ((uint64_t)s->frames * c->blocks > UINT32_MAX) /* the barrier's counter has 32 bits */
-        return SPSH_FAIL(err, SPSH_E_UNSUPPORTED, "the batch has too many frames");
-    spsh_status rc = fit_way(self, c, 0, kind, err);
+    spsh_status rc = SPSH_E_UNSUPPORTED;
+    for (c->at_once = c->passes; rc == SPSH_E_UNSUPPORTED && c->at_once > 0; c->at_once--) {
+        rc = fit_at_once(self, c, kind, err);
+        if (rc == SPSH_OK)
+            break;
+    }
     if (rc == SPSH_OK)
-        rc = fit_way(self, c, 1, kind, err);
-    if (rc == SPSH_OK)
-        (void)snprintf(
-            c->text, sizeof(c->text), "persistent: %u blocks of %u units, %u KiB", c->blocks,
-            c->units,
-            (c->shared_bytes[0] > c->shared_bytes[1] ? c->shared_bytes[0] : c->shared_bytes[1]) /
-                1024);
+        (void)snprintf(c->text, sizeof(c->text), "persistent: %s%u blocks of %u units, %u KiB%s",
+                       c->at_once == 2 ? "2 x " : "", c->blocks, c->job.units,
+                       c->job.layout.bytes / 1024,
+                       c->at_once < c->passes ? ", one direction after the other" : "");
     return rc;
 }
 
@@ -176,7 +181,10 @@ static void step(spsh__backend *b, const pass *p, uint32_t frame, const float *p
     const size_t count = (size_t)p->s->batch * p->s->hidden;
     const bool is_backward = p->dy.data != NULL;
     spsh__rnn_work w;
-    start_job(p, &w);
+    memset(&w, 0, sizeof(w));
+    w.l.kind = p->kind;
+    w.l.blocks_y = 1;
+    set_job(p, &w, &w.job.recurrence);
     w.job.recurrence.frame = frame;
     w.job.recurrence.product = product;
     w.job.recurrence.carry = carry;
@@ -246,18 +254,28 @@ static void stepwise_backward(spsh__backend *b, const pass *p)
 
 /* ------------------------------------------------------------------------------ shared by both */
 
-void spsh__rnn_own_forward(spsh__backend *b, const spsh__rnn_choice *c, const spsh__rnn_weights *w,
-                           spsh__backend_buffer x, spsh__backend_buffer y,
-                           spsh__backend_buffer reserve)
+/* Launch a kernel for each group of passes that fits at once. */
+static void persistent_passes(spsh__backend *b, const spsh__rnn_choice *c, const pass *all)
 {
-    pass all = pass_of(b, c, w, reserve);
-    const pass *p = &all;
-    all.y = y;
-    spsh__rnn_input_product(b, p->s, w, x, p->rows);
-    if (p->c->algorithm == SPSH__RNN_PERSISTENT)
-        persistent(b, p);
-    else
-        stepwise_forward(b, p);
+    for (uint32_t i = 0; i < c->passes; i += c->at_once)
+        persistent(b, c, &all[i]);
+}
+
+void spsh__rnn_own_forward(spsh__backend *b, const spsh__rnn_choice *c, const spsh__rnn_pass *p)
+{
+    const bool is_persistent = c->algorithm == SPSH__RNN_PERSISTENT;
+    pass all[SPSH__RNN_PASSES];
+    for (uint32_t i = 0; i < c->passes; i++) {
+        all[i] = pass_of(b, c, p[i].weights, p[i].reserve);
+        all[i].y = p[i].y;
+        spsh__rnn_begin_pass(b, c, i);
+        spsh__rnn_input_product(b, &c->shape, p[i].weights, p[i].x, all[i].rows);
+        if (!is_persistent)
+            stepwise_forward(b, &all[i]);
+    }
+    spsh__rnn_join_passes(b, c);
+    if (is_persistent)
+        persistent_passes(b, c, all);
 }
 
 /* Both biases have the gates' gradients, except for the last gate of a GRU: its recurrent bias has
@@ -285,14 +303,21 @@ static void bias_gradients(spsh__backend *b, const pass *p, const spsh__rnn_weig
 
 void spsh__rnn_own_backward(spsh__backend *b, const spsh__rnn_choice *c, const spsh__rnn_grad *g)
 {
-    pass all = pass_of(b, c, g->weights, g->reserve);
-    const pass *p = &all;
-    all.y = g->y;
-    all.dy = g->dy;
-    if (p->c->algorithm == SPSH__RNN_PERSISTENT)
-        persistent(b, p);
-    else
-        stepwise_backward(b, p);
-    spsh__rnn_gradient_products(b, p->s, g, p->rows, p->inner);
-    bias_gradients(b, p, g->gradients);
+    const bool is_persistent = c->algorithm == SPSH__RNN_PERSISTENT;
+    pass all[SPSH__RNN_PASSES];
+    for (uint32_t i = 0; i < c->passes; i++) {
+        all[i] = pass_of(b, c, g[i].weights, g[i].reserve);
+        all[i].y = g[i].y;
+        all[i].dy = g[i].dy;
+    }
+    if (is_persistent)
+        persistent_passes(b, c, all);
+    for (uint32_t i = 0; i < c->passes; i++) {
+        spsh__rnn_begin_pass(b, c, i);
+        if (!is_persistent)
+            stepwise_backward(b, &all[i]);
+        spsh__rnn_gradient_products(b, &c->shape, &g[i], all[i].rows, all[i].inner);
+        bias_gradients(b, &all[i], g[i].gradients);
+    }
+    spsh__rnn_join_passes(b, c);
 }

@@ -11,19 +11,23 @@
 #include "backend_cuda_rnn.h"
 #include "cuda/device_rnn.h"
 
-enum { SPSH__RNN_USES = 10, SPSH__RNN_ALIGNMENT = 256 };
+enum { SPSH__RNN_USES = 20, SPSH__RNN_ALIGNMENT = 256 };
 
-/* Choice for one shape, made when forward first sees it. SPSH__RNN_CHOICES of them are kept, and the
- * least recently used one is closed. That needs no wait: cuDNN reads a descriptor only during a
- * call, and work on a stream or in a graph has copies. Only a recording refers to layers, namely
- * those of its step (backend_cuda_segment.c), which are not the least recently used ones. */
+/* Choice for one shape, for one pass or for both directions at once, made when forward first sees
+ * it. SPSH__RNN_CHOICES of them are kept, and the least recently used one is closed. That needs no
+ * wait: cuDNN reads a descriptor only during a call, and work on a stream or in a graph has copies.
+ * Only a recording refers to layers, namely those of its step (backend_cuda_segment.c), which are
+ * not the least recently used ones. */
 typedef struct spsh__rnn_choice {
     struct spsh__rnn_choice *next;
     spsh__rnn_shape shape;
     bool has_two_biases;
+    uint32_t passes; /* 1 or 2 */
     spsh__rnn_algorithm asked, algorithm;
-    /* persistent; [0] forward, [1] backward */
-    uint32_t units, blocks, depth[2], shared_bytes[2];
+    /* persistent */
+    spsh__rnn_job job; /* only sizes and layout */
+    uint32_t blocks;   /* per pass */
+    uint32_t at_once;  /* passes per launch */
     /* cuDNN */
     void *layer;
     spsh__cudnn_sizes sizes;
@@ -55,7 +59,8 @@ typedef struct spsh__rnn_work {
     spsh__rnn_launch l;
     spsh__device_use uses[SPSH__RNN_USES];
     union {
-        spsh__rnn_job recurrence;
+        spsh__rnn_grid_job persistent;
+        spsh__rnn_job recurrence; /* the first pass */
         spsh__rnn_pack_job pack;
     } job;
 } spsh__rnn_work;
@@ -82,6 +87,9 @@ void spsh__rnn_put(spsh__backend *b, spsh__rnn_work *w, spsh__rnn_kernel kernel,
 /* Note memory that the kernel uses. NULL or 0 bytes: none. */
 void spsh__rnn_use(spsh__rnn_work *w, const void *begin, size_t size_bytes, bool is_write);
 void spsh__rnn_zero(spsh__backend *b, void *memory, size_t size_bytes);
+/* Enqueue the next operators for pass i: two passes are on two lanes. Then join the lanes. */
+void spsh__rnn_begin_pass(spsh__backend *b, const spsh__rnn_choice *c, uint32_t i);
+void spsh__rnn_join_passes(spsh__backend *b, const spsh__rnn_choice *c);
 
 /* Check that the algorithm supports the shape. Else SPSH_E_UNSUPPORTED, or a library's status, with
  * the reason. */
@@ -89,18 +97,17 @@ void spsh__rnn_zero(spsh__backend *b, void *memory, size_t size_bytes);
 /* ---- backend_cuda_rnn_own.c ---- */
 spsh_status spsh__rnn_fit_persistent(const spsh__rnn_state *self, spsh__rnn_choice *c,
                                      spsh__device_kind kind, spsh_error *err);
-void spsh__rnn_own_forward(spsh__backend *b, const spsh__rnn_choice *c, const spsh__rnn_weights *w,
-                           spsh__backend_buffer x, spsh__backend_buffer y,
-                           spsh__backend_buffer reserve);
+/* p, g: one element per pass of the choice. */
+void spsh__rnn_own_forward(spsh__backend *b, const spsh__rnn_choice *c, const spsh__rnn_pass *p);
 void spsh__rnn_own_backward(spsh__backend *b, const spsh__rnn_choice *c, const spsh__rnn_grad *g);
 
 /* ---- backend_cuda_rnn_layer.c ---- */
 spsh_status spsh__rnn_fit_cudnn(spsh__backend *b, spsh__rnn_choice *c, spsh_error *err);
 spsh_status spsh__rnn_fit_cudnn_persistent(spsh__backend *b, spsh__rnn_choice *c, spsh_error *err);
 void spsh__rnn_close_layer(const spsh__rnn_state *self, spsh__rnn_choice *c);
+/* One pass, on the current lane. */
 void spsh__rnn_layer_run_forward(spsh__backend *b, const spsh__rnn_choice *c,
-                                 const spsh__rnn_weights *w, spsh__backend_buffer x,
-                                 spsh__backend_buffer y, spsh__backend_buffer reserve);
+                                 const spsh__rnn_pass *p);
 void spsh__rnn_layer_run_backward(spsh__backend *b, const spsh__rnn_choice *c,
                                   const spsh__rnn_grad *g);
 

@@ -9,7 +9,7 @@
 #define SPSH_DEVICE_RNN_H
 
 #include "device_train.h"
-#include "kernels_rnn.h"
+#include "kernels_rnn_persistent.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -18,8 +18,8 @@ extern "C" {
 #define SPSH__DEVICE_RNN_SYMBOL "spsh_cuda_rnn_entry"
 
 typedef enum spsh__rnn_kernel {
-    SPSH__RNN_FORWARD = 0, /* cooperative: spsh__rnn_forward_open, ..._frame */
-    SPSH__RNN_BACKWARD,    /* cooperative: spsh__rnn_backward_open, ..._frame */
+    SPSH__RNN_FORWARD = 0, /* cooperative: kernels_rnn_persistent.h */
+    SPSH__RNN_BACKWARD,    /* cooperative */
     SPSH__RNN_FORWARD_STEP,
     SPSH__RNN_BACKWARD_STEP,
     SPSH__RNN_PACK,
@@ -37,9 +37,9 @@ typedef struct spsh__rnn_launch {
     uint32_t use_count;
 } spsh__rnn_launch;
 
-/* Limits of a cooperative grid of one lane: half of the device. */
+/* Limits of a cooperative grid. */
 typedef struct spsh__rnn_limits {
-    uint32_t blocks;
+    uint32_t blocks;       /* in all rows of the grid */
     uint32_t shared_bytes; /* shared memory per block */
 } spsh__rnn_limits;
 
@@ -80,12 +80,12 @@ typedef struct spsh__cudnn_call {
 } spsh__cudnn_call;
 
 typedef struct spsh__device_rnn_entry {
-    size_t jobs_bytes; /* size of spsh__rnn_job and _pack_job, as compiled into the plug-in */
+    size_t jobs_bytes; /* size of the jobs, as compiled into the plug-in */
     spsh_status (*open_fn)(const spsh__device_train_plan *plan, void **ret_state, spsh_error *err);
     void (*close_fn)(void *state); /* no work may be in flight; layers are closed */
     /* No blocks: the device has no cooperative grids, or is older than sm_80. */
     spsh__rnn_limits (*limits_fn)(void *state);
-    /* Blocks of a cooperative kernel that fit on half of the device at once. */
+    /* Blocks of a cooperative kernel that fit on the device at once. */
     uint32_t (*resident_fn)(void *state, spsh__rnn_kernel kernel, spsh__device_kind kind,
                             uint32_t shared_bytes);
     spsh_status (*launch_fn)(void *state, void *stream, const spsh__rnn_launch *l, spsh_error *err);
@@ -102,7 +102,7 @@ typedef struct spsh__device_rnn_entry {
 
 typedef const spsh__device_rnn_entry *spsh__device_rnn_entry_fn(void);
 
-#define SPSH__RNN_JOBS_BYTES (sizeof(spsh__rnn_job) + sizeof(spsh__rnn_pack_job))
+#define SPSH__RNN_JOBS_BYTES (sizeof(spsh__rnn_grid_job) + sizeof(spsh__rnn_pack_job))
 
 #ifdef __cplusplus
 }

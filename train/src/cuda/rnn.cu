@@ -1,10 +1,9 @@
 /* rnn.cu: recurrent layers on the device: the kernels of kernels_rnn.h, and the table of
  * device_rnn.h. cuDNN's layers are in rnn_layers.cu.
  *
- * The blocks of a persistent kernel wait for each other by a counter in global memory, which is 0
- * at the launch. Each block adds 1 per frame except the last, so frame f is complete at (f + 1) *
- * blocks. The kernel never resets the counter: a graph zeroes it before each launch. A cooperative
- * launch guarantees that all blocks are on the device at once, or fails.
+ * The blocks of a persistent kernel wait for each other by counters in global memory, which are 0
+ * at the launch. The kernel never resets them: a graph zeroes them before each launch. A
+ * cooperative launch guarantees that all blocks are on the device at once, or fails.
  */
 #include <cuda_runtime.h>
 #include <new>
@@ -30,51 +29,48 @@ static __device__ __forceinline__ void arrive(uint32_t *arrived)
     }
 }
 
-static __device__ __forceinline__ void wait(const uint32_t *arrived, uint32_t count)
+static __device__ __forceinline__ void wait(const spsh__rnn_barrier barrier)
 {
     if (threadIdx.x == 0) {
         uint32_t seen = 0;
         do {
             asm volatile("ld.acquire.gpu.global.u32 %0, [%1];"
                          : "=r"(seen)
-                         : "l"(arrived)
+                         : "l"(barrier.counter)
                          : "memory");
-        } while (seen < count);
+        } while (seen < barrier.count);
         __threadfence();
     }
     __syncthreads();
 }
 
-template <uint32_t KIND>
-static __global__ void __launch_bounds__(SPSH__DEVICE_THREADS, 1)
-    forward(const __grid_constant__ spsh__rnn_job job)
+template <uint32_t KIND, bool IS_BACKWARD>
+static __device__ __forceinline__ void persistent(const spsh__rnn_grid_job *job)
 {
-    const spsh__kernel_block block = this_block();
-    spsh__rnn_forward_open(&job, &block, KIND);
-    for (uint32_t t = 0; t < job.frames; t++) {
-        spsh__rnn_forward_frame(&job, &block, t, KIND);
-        if (t + 1 == job.frames)
-            break;
-        arrive(job.arrived);
-        rnn_forward_ahead(&job, &block, t + 1, KIND, threadIdx.x);
-        wait(job.arrived, (t + 1) * gridDim.x);
+    const spsh__kernel_block grid = this_block();
+    const rnn_block block = spsh__rnn_block_of(job, &grid, KIND, IS_BACKWARD);
+    const uint32_t steps = spsh__rnn_steps(&block);
+    spsh__rnn_open(&block);
+    for (uint32_t step = 0; step < steps; step++) {
+        wait(spsh__rnn_before(&block, step));
+        spsh__rnn_step(&block, step);
+        arrive(spsh__rnn_after(&block, step));
+        spsh__rnn_ahead(&block, step, threadIdx.x);
     }
 }
 
 template <uint32_t KIND>
 static __global__ void __launch_bounds__(SPSH__DEVICE_THREADS, 1)
-    backward(const __grid_constant__ spsh__rnn_job job)
+    forward(const __grid_constant__ spsh__rnn_grid_job job)
 {
-    const spsh__kernel_block block = this_block();
-    spsh__rnn_backward_open(&job, &block, KIND);
-    for (uint32_t t = job.frames; t-- > 0;) {
-        spsh__rnn_backward_frame(&job, &block, t, KIND);
-        if (t == 0)
-            break;
-        arrive(job.arrived);
-        rnn_backward_ahead(&job, &block, t - 1, KIND, threadIdx.x);
-        wait(job.arrived, (job.frames - t) * gridDim.x);
-    }
+    persistent<KIND, false>(&job);
+}
+
+template <uint32_t KIND>
+static __global__ void __launch_bounds__(SPSH__DEVICE_THREADS, 1)
+    backward(const __grid_constant__ spsh__rnn_grid_job job)
+{
+    persistent<KIND, true>(&job);
 }
 
 #define PLAIN(name_, job_)                                                                         \
@@ -99,8 +95,8 @@ static const void *const kernels[SPSH__RNN_KERNELS][3] = {
 };
 
 static const size_t job_bytes[SPSH__RNN_KERNELS] = {
-    sizeof(spsh__rnn_job), sizeof(spsh__rnn_job),      sizeof(spsh__rnn_job),
-    sizeof(spsh__rnn_job), sizeof(spsh__rnn_pack_job),
+    sizeof(spsh__rnn_grid_job), sizeof(spsh__rnn_grid_job), sizeof(spsh__rnn_job),
+    sizeof(spsh__rnn_job),      sizeof(spsh__rnn_pack_job),
 };
 
 /* ---- the state ---- */
@@ -167,14 +163,13 @@ static spsh_status open_state(const spsh__device_train_plan *plan, void **ret_st
     return SPSH_OK;
 }
 
-/* Limit a lane to one block on each of half of the multiprocessors. The other half is free for the
- * blocks of the other lane, whatever their size. */
+/* One block on each multiprocessor. */
 static spsh__rnn_limits limits(void *opaque)
 {
     const rnn_state *self = (const rnn_state *)opaque;
     if (!self->has_cooperative)
         return {0, 0};
-    return {(uint32_t)self->multiprocessors / 2, (uint32_t)self->shared_bytes};
+    return {(uint32_t)self->multiprocessors, (uint32_t)self->shared_bytes};
 }
 
 static uint32_t resident(void *opaque, spsh__rnn_kernel kernel, spsh__device_kind kind,
@@ -191,7 +186,7 @@ static uint32_t resident(void *opaque, spsh__rnn_kernel kernel, spsh__device_kin
         (void)cudaGetLastError();
         return 0;
     }
-    return count > 0 ? (uint32_t)self->multiprocessors / 2 : 0;
+    return count > 0 ? (uint32_t)self->multiprocessors : 0;
 }
 
 static spsh_status launch(void *opaque, void *stream, const spsh__rnn_launch *l, spsh_error *err)

@@ -358,7 +358,7 @@ static spsh_status open_model(const spsh__model *wanted, spsh__model **ret_model
     rc = spsh__model_check_stage(m, err);
     if (rc != SPSH_OK)
         goto out;
-    m->has_lanes = m->b->fork_fn != NULL;
+    m->has_lanes = m->b->rnn_both_forward_fn != NULL;
     spsh__model_segments_open(m);
     m->ops = m->shape.kind == SPSH__MODEL_DS2 ? &spsh__model_ds2 : &spsh__model_hybrid;
     m->ops->declare_fn(m);

@@ -84,28 +84,21 @@ static void join_directions(spsh__model *m, const spsh__rnn_layer *layer)
     }
 }
 
-/* Enter lane d of two. Both lanes begin after the work that precedes the first take_lane. Work
- * after join_lanes begins after both lanes. */
-static void take_lane(const spsh__model *m, uint32_t d, bool is_first)
+static void both_forward(spsh__model *m, const spsh__rnn_layer *layer)
 {
-    if (!m->has_lanes)
+    const spsh__rnn_weights weights[2] = {rnn_weights(m, layer, 0, false),
+                                          rnn_weights(m, layer, 1, false)};
+    const spsh__rnn_pass passes[2] = {
+        {&weights[0], layer->x,      layer->y[0], layer->reserve[0]},
+        {&weights[1], m->reversed_x, layer->y[1], layer->reserve[1]},
+    };
+    if (m->has_lanes) {
+        m->b->rnn_both_forward_fn(m->backend, &layer->shape, passes);
         return;
-    if (is_first)
-        m->b->fork_fn(m->backend);
-    m->b->lane_fn(m->backend, d);
-}
-
-static void join_lanes(const spsh__model *m)
-{
-    if (m->has_lanes)
-        m->b->join_fn(m->backend);
-}
-
-static void direction_forward(spsh__model *m, const spsh__rnn_layer *layer, uint32_t d,
-                              spsh__backend_buffer x)
-{
-    spsh__rnn_weights weights = rnn_weights(m, layer, d, false);
-    m->b->rnn_forward_fn(m->backend, &layer->shape, &weights, x, layer->y[d], layer->reserve[d]);
+    }
+    for (int d = 0; d < 2; d++)
+        m->b->rnn_forward_fn(m->backend, &layer->shape, &weights[d], passes[d].x, passes[d].y,
+                             passes[d].reserve);
 }
 
 void spsh__rnn_forward(spsh__model *m, spsh__rnn_layer *layer, spsh__backend_buffer x)
@@ -114,32 +107,33 @@ void spsh__rnn_forward(spsh__model *m, spsh__rnn_layer *layer, spsh__backend_buf
     set_extent(m, layer);
     if (layer->directions == 2) {
         reverse(m, layer->shape.inputs, x, m->reversed_x);
-        take_lane(m, 0, true);
-        direction_forward(m, layer, 0, x);
-        take_lane(m, 1, false);
-        direction_forward(m, layer, 1, m->reversed_x);
-        join_lanes(m);
+        both_forward(m, layer);
         join_directions(m, layer);
     } else {
-        direction_forward(m, layer, 0, x);
+        const spsh__rnn_weights weights = rnn_weights(m, layer, 0, false);
+        m->b->rnn_forward_fn(m->backend, &layer->shape, &weights, x, layer->y[0],
+                             layer->reserve[0]);
     }
     mask(m, spsh__rnn_width(layer), layer->out);
 }
 
-static void direction_backward(spsh__model *m, const spsh__rnn_layer *layer, uint32_t direction,
-                               spsh__rnn_grad *g)
+/* The weights of a direction, and their gradients. */
+typedef struct direction_weights {
+    spsh__rnn_weights weights, gradients;
+} direction_weights;
+
+static void set_direction(const spsh__model *m, const spsh__rnn_layer *layer, uint32_t direction,
+                          direction_weights *of, spsh__rnn_grad *g)
 {
-    spsh__rnn_weights weights = rnn_weights(m, layer, direction, false);
-    spsh__rnn_weights gradients = rnn_weights(m, layer, direction, true);
-    g->weights = &weights;
-    g->gradients = &gradients;
+    of->weights = rnn_weights(m, layer, direction, false);
+    of->gradients = rnn_weights(m, layer, direction, true);
+    g->weights = &of->weights;
+    g->gradients = &of->gradients;
     g->y = layer->y[direction];
     g->reserve = layer->reserve[direction];
-    m->b->rnn_backward_fn(m->backend, &layer->shape, g);
 }
 
-/* Make the output gradients of direction 1. Call before the lanes part: direction 0 overwrites dy.
- */
+/* Make the output gradients of direction 1. Call before direction 0, which overwrites dy. */
 static void reverse_gradients(spsh__model *m, const spsh__rnn_layer *layer, spsh__backend_buffer dy)
 {
     spsh__backend_buffer own = dy;
@@ -151,29 +145,36 @@ static void reverse_gradients(spsh__model *m, const spsh__rnn_layer *layer, spsh
     reverse(m, layer->shape.inputs, layer->x, m->reversed_x);
 }
 
-/* Run both directions one after the other, or concurrently. In order, direction 1 comes first, and
- * its bucket is then complete. */
+/* Run both directions one after the other, or at once. One after the other, direction 1 comes
+ * first, and its bucket is then complete. */
 static void both_backward(spsh__model *m, const spsh__rnn_layer *layer, spsh__backend_buffer dy,
                           spsh__backend_buffer dx)
 {
     const spsh__backend_buffer of_forward = m->has_lanes ? m->forward_dy : m->reversed_dy;
-    spsh__rnn_grad g = {.x = layer->x, .dy = dy, .dx = dx};
-    spsh__rnn_grad r = {.x = m->reversed_x, .dy = m->reversed_dy};
-    r.dx = dx.data == NULL ? dx : m->reversed_dx;
+    direction_weights of[2];
+    spsh__rnn_grad g[2] = {
+        {.x = layer->x,      .dy = dy,             .dx = dx},
+        {.x = m->reversed_x, .dy = m->reversed_dy, .dx = dx},
+    };
+    if (dx.data != NULL)
+        g[1].dx = m->reversed_dx;
+    for (uint32_t d = 0; d < 2; d++)
+        set_direction(m, layer, d, &of[d], &g[d]);
     reverse_gradients(m, layer, dy);
-    take_lane(m, 1, true);
-    direction_backward(m, layer, 1, &r);
-    take_lane(m, 0, false);
-    if (!m->has_lanes)
+    if (!m->has_lanes) {
+        m->b->rnn_backward_fn(m->backend, &layer->shape, &g[1]);
         spsh__model_unit_done(m);
+    }
     if (layer->is_concatenated) {
         split(m, layer, 0, of_forward, dy, false);
-        g.dy = of_forward;
+        g[0].dy = of_forward;
     }
-    direction_backward(m, layer, 0, &g);
-    join_lanes(m);
-    if (m->has_lanes)
+    if (m->has_lanes) {
+        m->b->rnn_both_backward_fn(m->backend, &layer->shape, g);
         spsh__model_unit_done(m);
+    } else {
+        m->b->rnn_backward_fn(m->backend, &layer->shape, &g[0]);
+    }
 }
 
 void spsh__rnn_backward(spsh__model *m, spsh__rnn_layer *layer, spsh__backend_buffer dy,
@@ -185,8 +186,10 @@ void spsh__rnn_backward(spsh__model *m, spsh__rnn_layer *layer, spsh__backend_bu
     if (layer->directions == 2) {
         both_backward(m, layer, dy, dx);
     } else {
+        direction_weights of;
         spsh__rnn_grad g = {.x = layer->x, .dy = dy, .dx = dx};
-        direction_backward(m, layer, 0, &g);
+        set_direction(m, layer, 0, &of, &g);
+        m->b->rnn_backward_fn(m->backend, &layer->shape, &g);
     }
     if (layer->directions == 2 && dx.data != NULL) {
         reverse(m, inputs, m->reversed_dx, m->reversed_x);
