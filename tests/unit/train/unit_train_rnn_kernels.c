@@ -1,4 +1,10 @@
-/* unit_train_rnn_kernels.c: the emulated product of a warp, and the order of lanes and warps. */
+/* unit_train_rnn_kernels.c GPU.md: the parts of the persistent recurrence that need no device: the
+ * emulated product of a warp, the order of lanes and warps, and the layers that fit on a device,
+ * which the document has as a table.
+ */
+#include <stdio.h>
+
+#include "backend_cuda/backend_cuda_rnn_state.h"
 #include "cuda/device_mma.h"
 #include "spsh_test.h"
 
@@ -72,14 +78,117 @@ static void test_orders(void)
     }
 }
 
+/* -------------------------------------------------------------------------------------- the table
+ */
+
+static spsh__rnn_limits device;
+
+static spsh__rnn_limits limits_of(void *state)
+{
+    (void)state;
+    return device;
+}
+
+static uint32_t resident_of(void *state, spsh__rnn_kernel kernel, spsh__device_kind kind,
+                            uint32_t shared_bytes)
+{
+    (void)state, (void)kernel, (void)kind, (void)shared_bytes;
+    return device.blocks;
+}
+
+/* Units per block of a bidirectional layer, with 64 utterances of 16-bit elements. */
+static void describe(const spsh__rnn_shape *s, char *text, size_t size_bytes)
+{
+    static const spsh__device_rnn_entry entry = {.limits_fn = limits_of,
+                                                 .resident_fn = resident_of};
+    const spsh__rnn_state state = {.entry = &entry};
+    spsh__rnn_choice c = {.shape = *s, .passes = 2};
+    if (spsh__rnn_fit_persistent(&state, &c, SPSH__DEVICE_BF16, NULL) != SPSH_OK)
+        (void)snprintf(text, size_bytes, "no");
+    else
+        (void)snprintf(text, size_bytes, "%u%s", c.job.units, c.at_once == 1 ? ", in turn" : "");
+    if (text[0] != 'n') { /* what the kernel relies on */
+        CHECK(c.blocks * c.at_once <= device.blocks && c.blocks % c.job.gates == 0);
+        CHECK(c.job.layout.bytes <= device.shared_bytes && c.job.units <= SPSH__DEVICE_THREADS);
+        CHECK((uint64_t)c.blocks * c.job.units >= s->hidden);
+    }
+}
+
+static const struct gpu_row {
+    const char *name;
+    uint32_t blocks, shared_kib;
+} devices[] = {
+    {"A100",                   108, 163},
+    {"A100, MIG 1g",           14,  163},
+    {"A100, MIG 2g",           28,  163},
+    {"A100, MIG 3g",           42,  163},
+    {"A100, MIG 4g",           56,  163},
+    {"A100, MIG 7g",           98,  163},
+    {"H100 PCIe",              114, 227},
+    {"H100 SXM, H200",         132, 227},
+    {"H100 SXM, H200, MIG 1g", 16,  227},
+    {"H100 SXM, H200, MIG 2g", 32,  227},
+    {"H100 SXM, H200, MIG 3g", 60,  227},
+    {"H100 SXM, H200, MIG 4g", 64,  227},
+    {"B200",                   148, 227},
+    {"A10",                    72,  99 },
+    {"RTX 4090",               128, 99 },
+    {"L40S",                   142, 99 },
+};
+
+static void add(char *line, size_t size_bytes, const char *text)
+{
+    const size_t used = strlen(line);
+    (void)snprintf(line + used, size_bytes - used, " %s |", text);
+}
+
+static void print_row(const struct gpu_row *row, char *line, size_t size_bytes)
+{
+    static const uint32_t sizes[] = {512, 760, 800, 1024, 1280};
+    char text[64];
+    device = (spsh__rnn_limits){row->blocks, row->shared_kib * 1024};
+    (void)snprintf(line, size_bytes, "| %s | %u | %u |", row->name, row->blocks, row->shared_kib);
+    for (uint32_t i = 0; i < 10; i++) {
+        const spsh__rnn_shape s = {i < 5 ? SPSH__CELL_LSTM : SPSH__CELL_GRU, 1000, 64, 8,
+                                   sizes[i % 5]};
+        describe(&s, text, sizeof(text));
+        add(line, size_bytes, text);
+    }
+}
+
+static char *read_document(const char *path)
+{
+    char *text = calloc(1, 1 << 20);
+    FILE *file = fopen(path, "rb");
+    REQUIRE(text != NULL && file != NULL);
+    REQUIRE(fread(text, 1, (1 << 20) - 1, file) > 0);
+    (void)fclose(file);
+    return text;
+}
+
+static void test_table(const char *path)
+{
+    char *document = read_document(path);
+    for (size_t i = 0; i < sizeof(devices) / sizeof(*devices); i++) {
+        char line[400];
+        print_row(&devices[i], line, sizeof(line));
+        if (strstr(document, line) == NULL) {
+            (void)fprintf(stderr, "not in %s:\n%s\n", path, line);
+            CHECK(false);
+        }
+    }
+    free(document);
+}
+
 TEST_MAIN(unit_train_rnn_kernels)
 {
-    (void)argc, (void)argv;
+    REQUIRE(argc == 2);
     seed = test_seed(20261128);
     for (int i = 0; i < 20; i++) {
         test_product(SPSH__DEVICE_BF16);
         test_product(SPSH__DEVICE_FP16);
     }
     test_orders();
+    test_table(argv[1]);
     return TEST_RESULT();
 }
