@@ -52,8 +52,7 @@ typedef struct launch_arguments {
 typedef struct grid {
     const launch_arguments *a;
     uint32_t count;
-    size_t shared_bytes;
-    char *shared;
+    void **shared; /* of exact size: a sanitizer sees the end */
     uint32_t *steps;
 } grid;
 
@@ -61,12 +60,9 @@ typedef struct grid {
 static bool run_step(const grid *g, uint32_t number)
 {
     const spsh__rnn_launch *l = &g->a->l;
-    const spsh__kernel_block block = {number % l->blocks_x,
-                                      number / l->blocks_x,
-                                      l->blocks_x,
-                                      l->blocks_y,
-                                      g->shared + number * g->shared_bytes,
-                                      twin_order() + g->steps[number]};
+    const spsh__kernel_block block = {number % l->blocks_x, number / l->blocks_x,
+                                      l->blocks_x,          l->blocks_y,
+                                      g->shared[number],    twin_order() + g->steps[number]};
     const rnn_block b =
         spsh__rnn_block_of(&g->a->job.persistent, &block, l->kind, l->kernel == SPSH__RNN_BACKWARD);
     const uint32_t step = g->steps[number];
@@ -112,12 +108,14 @@ static void run_grid(void *arguments)
 {
     const launch_arguments *a = arguments;
     const spsh__rnn_launch *l = &a->l;
-    grid g = {a, l->blocks_x * l->blocks_y, (l->shared_bytes + 15U) / 16 * 16, NULL, NULL};
-    g.shared = aligned_alloc(16, g.shared_bytes * g.count);
-    g.steps = calloc(g.count, sizeof(*g.steps));
-    if (g.shared == NULL || g.steps == NULL)
-        abort();
-    memset(g.shared, TWIN_POISON, g.shared_bytes * g.count);
+    grid g = {a, l->blocks_x * l->blocks_y, NULL, NULL};
+    g.shared = twin_new(g.count * sizeof(*g.shared));
+    g.steps = twin_new(g.count * sizeof(*g.steps));
+    for (uint32_t i = 0; i < g.count; i++) {
+        if (posix_memalign(&g.shared[i], 16, l->shared_bytes) != 0)
+            twin_stop("no memory");
+        memset(g.shared[i], TWIN_POISON, l->shared_bytes);
+    }
     for (uint32_t y = 0; y < l->blocks_y; y++) {
         const spsh__rnn_job *job = &a->job.persistent.passes[y];
         for (uint32_t i = 0; i < spsh__rnn_counters(job, l->blocks_x); i++)
@@ -127,6 +125,8 @@ static void run_grid(void *arguments)
     run_steps(&g);
     check_done(&g);
     controls.grids++;
+    for (uint32_t i = 0; i < g.count; i++)
+        free(g.shared[i]);
     free(g.shared);
     free(g.steps);
 }
