@@ -190,6 +190,7 @@ static void test_late_in_a_call(void)
         CHECK(strstr(err.message, " s in a call to the device; this is rank 0 of 1") != NULL);
         CHECK(spsh__collectives_wait(c, &err) == SPSH_E_TIMEOUT);
         CHECK(strstr(err.message, "stopped after an earlier failure, in bucket 1") != NULL);
+        CHECK(plugin->synchronize_fn(stream, NULL) == SPSH_OK);
         plugin->graph_close_fn(graph);
         if (is_launch != 0)
             backend->ops->free_fn(backend, other);
