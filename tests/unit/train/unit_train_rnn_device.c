@@ -659,9 +659,9 @@ static void test_many_lengths(void)
     }
     check_status(b);
     CHECK(twin_rnn->layers == 0 || twin_rnn->layers == SPSH__RNN_CHOICES);
-    CHECK_STR(spsh__cuda_rnn_text(b, &l.s, true), "cudnn");
+    CHECK_STR(spsh__cuda_rnn_text(b, &l.s, true, l.passes), "cudnn");
     l.s.frames = 2;
-    CHECK_STR(spsh__cuda_rnn_text(b, &l.s, true), "");
+    CHECK_STR(spsh__cuda_rnn_text(b, &l.s, true, l.passes), "");
     l.s.frames = again.s.frames = MANY;
     count_layer(&l);
     count_layer(&again);
