@@ -200,7 +200,7 @@ static int shuffled(const char *path, uint64_t count, uint32_t depth)
         spsh_read_completion done;
         spsh_record record;
         spsh_bytes payload;
-        for (; asked < count && spsh_read_has_room(engine, places[asked].record_bytes); asked++)
+        for (; asked < count && spsh_read_has_space(engine, places[asked].record_bytes); asked++)
             check_ok(spsh_read_submit(engine, files[places[asked].shard],
                                       places[asked].offset_bytes, places[asked].record_bytes, asked,
                                       &err));

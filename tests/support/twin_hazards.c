@@ -63,9 +63,9 @@ void twin_accesses_add(twin_accesses *all, const twin_access *one, const twin_cl
             all->list[kept++] = old;
     }
     all->count = kept;
-    if (all->count == all->room) {
-        all->room = all->room == 0 ? 8 : 2 * all->room;
-        all->list = realloc(all->list, all->room * sizeof(*all->list));
+    if (all->count == all->capacity) {
+        all->capacity = all->capacity == 0 ? 8 : 2 * all->capacity;
+        all->list = realloc(all->list, all->capacity * sizeof(*all->list));
         if (all->list == NULL)
             twin_stop("no memory");
     }

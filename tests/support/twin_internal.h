@@ -43,7 +43,7 @@ typedef struct twin_access {
 /* Accesses that may conflict with a later one. */
 typedef struct twin_accesses {
     twin_access *list;
-    size_t count, room;
+    size_t count, capacity;
 } twin_accesses;
 
 /* Add an access of work that follows `now`. Accesses within the clock `host` are dropped. */

@@ -28,7 +28,7 @@ typedef struct listed_block {
 static char *arena_memory; /* NULL: not reserved yet */
 static uintptr_t arena, next_pages;
 static listed_block *blocks; /* device and pinned memory, in ascending order of addresses */
-static size_t block_count, block_room;
+static size_t block_count, block_capacity;
 static uint64_t used_bytes[TWIN_DEVICES];
 
 /* ---- the list of blocks ---- */
@@ -52,9 +52,9 @@ static void add_block(const twin_block *block)
     const size_t place = place_of(block->begin);
     twin_block *copy = twin_new(sizeof(*copy));
     *copy = *block;
-    if (block_count == block_room) {
-        block_room = block_room == 0 ? 64 : 2 * block_room;
-        blocks = realloc(blocks, block_room * sizeof(*blocks));
+    if (block_count == block_capacity) {
+        block_capacity = block_capacity == 0 ? 64 : 2 * block_capacity;
+        blocks = realloc(blocks, block_capacity * sizeof(*blocks));
         if (blocks == NULL)
             twin_stop("no memory");
     }

@@ -106,9 +106,10 @@ static spsh_status open_state(const spsh__device_features_plan *plan, void **ret
     self->utterance_count_max = plan->utterance_count_max;
     self->utterances =
         twin_new(spsh__device_table_bytes(plan->utterance_count_max, plan->mask_count));
-    job->room = spsh__device_room_of(&job->tables);
+    job->layout = spsh__device_layout_of(&job->tables);
     spsh_status rc = make_memory(self, plan, err);
-    if (rc == SPSH_OK && !spsh__device_lanes(&job->room, twin_state.memory_bytes, &job->lane_shift))
+    if (rc == SPSH_OK &&
+        !spsh__device_lanes(&job->layout, twin_state.memory_bytes, &job->lane_shift))
         rc = spsh__cuda_fail(err, SPSH_E_UNSUPPORTED, "a block's memory is too small");
     if (rc == SPSH_OK) {
         (void)spsh__device_tables(plan->tables, self->tables, self->tables, &job->tables);
@@ -134,7 +135,7 @@ static void complete(const state *self, const spsh__device_job *given, spsh__dev
     const bool is_one = norm == SPSH_NORM_WHISPER || norm == SPSH_NORM_UTTERANCE;
     *job = *given;
     job->tables = self->job.tables;
-    job->room = self->job.room;
+    job->layout = self->job.layout;
     job->lane_shift = self->job.lane_shift;
     job->rows = self->job.rows;
     job->own_mean = self->job.own_mean;
@@ -187,7 +188,7 @@ static void frames_of(const work *of, uint32_t number)
             .memory = of->memory,
             .order = twin_order(),
         };
-        poison(block.memory, job->room.end * lanes * sizeof(float));
+        poison(block.memory, job->layout.end * lanes * sizeof(float));
         spsh__device_frames(&block);
     }
 }
@@ -220,7 +221,7 @@ static void run_job(void *arguments)
 {
     spsh__device_job *job = arguments;
     float tops[SPSH__DEVICE_THREADS];
-    float *memory = twin_shared(((size_t)job->room.end << job->lane_shift) * sizeof(float));
+    float *memory = twin_shared(((size_t)job->layout.end << job->lane_shift) * sizeof(float));
     spsh__device_utterance *utterances = (spsh__device_utterance *)(job + 1);
     job->utterances = utterances;
     job->masks = spsh__device_table_masks(utterances, job->utterance_count);
@@ -286,9 +287,9 @@ static spsh_status run(void *opaque, void *stream, const spsh__device_job *given
     const state *self = opaque;
     const size_t table_bytes = spsh__device_table_bytes(given->utterance_count,
                                                         given->time_masks + given->frequency_masks);
-    const size_t use_room = (size_t)given->utterance_count * 2 + OWN_USES;
+    const size_t use_capacity = (size_t)given->utterance_count * 2 + OWN_USES;
     spsh__device_job *job = twin_new(sizeof(*job) + table_bytes);
-    spsh__device_use *uses = twin_new(use_room * sizeof(*uses));
+    spsh__device_use *uses = twin_new(use_capacity * sizeof(*uses));
     (void)frames_max;
     complete(self, given, job);
     memcpy(job + 1, self->utterances, table_bytes);

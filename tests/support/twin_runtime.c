@@ -154,15 +154,15 @@ uint32_t twin_order(void)
 void *twin_shared(size_t size_bytes)
 {
     static void *memory;
-    static size_t room;
+    static size_t capacity;
     if (size_bytes > twin_state.memory_bytes)
         twin_stop("%zu bytes of shared memory, a block has %zu", size_bytes,
                   twin_state.memory_bytes);
-    if (memory == NULL || size_bytes > room) {
+    if (memory == NULL || size_bytes > capacity) {
         free(memory);
         if (posix_memalign(&memory, 16, size_bytes + 1) != 0)
             twin_stop("no memory");
-        room = size_bytes;
+        capacity = size_bytes;
     }
     memset(memory, TWIN_POISON, size_bytes);
     return memory;

@@ -154,7 +154,7 @@ DEVICE void device_load(const spsh__device_block *block, uint32_t thread)
     for (uint32_t lane = 0; lane < lanes; lane++) {
         const uint64_t frame = block->first_frame + lane;
         const int64_t start = job->first_start + (int64_t)(frame * job->tables.hop_samples);
-        float *x = device_at(block, job->room.other, lane);
+        float *x = device_at(block, job->layout.other, lane);
         for (uint32_t i = thread; i < size; i += SPSH__DEVICE_THREADS)
             x[(size_t)i << job->lane_shift] =
                 lane < block->lane_count ? device_sample(block, start + (int64_t)i) : 0;
@@ -167,13 +167,13 @@ DEVICE void device_sums(const spsh__device_block *block, uint32_t thread)
     const spsh__device_job *job = block->job;
     const uint32_t lane = device_lane(block, thread);
     const uint32_t part = thread >> job->lane_shift;
-    const float *x = device_at(block, job->room.other, lane);
+    const float *x = device_at(block, job->layout.other, lane);
     float sum = 0;
     if (part >= SPSH__DEVICE_PARTS)
         return;
     for (uint32_t i = part; i < job->tables.window_samples; i += SPSH__DEVICE_PARTS)
         sum += x[(size_t)i << job->lane_shift];
-    *device_at(block, job->room.sums + part, lane) = sum;
+    *device_at(block, job->layout.sums + part, lane) = sum;
 }
 
 DEVICE float device_sum_of_parts(const spsh__device_block *block, uint32_t first, uint32_t lane)
@@ -188,7 +188,8 @@ DEVICE float device_mean(const spsh__device_block *block, uint32_t lane)
     const spsh__frame_tables *tables = &block->job->tables;
     if (!tables->features.remove_dc)
         return 0;
-    return device_sum_of_parts(block, block->job->room.sums, lane) / (float)tables->window_samples;
+    return device_sum_of_parts(block, block->job->layout.sums, lane) /
+           (float)tables->window_samples;
 }
 
 /* Return the position of sample i among the points. */
@@ -208,7 +209,7 @@ DEVICE void device_condition(const spsh__device_block *block, uint32_t thread)
     const uint32_t lane = device_lane(block, thread);
     const float mean = device_mean(block, lane);
     const float preemphasis = tables->features.preemphasis;
-    const float *x = device_at(block, job->room.other, lane);
+    const float *x = device_at(block, job->layout.other, lane);
     float *z = device_at(block, 0, lane);
     const uint32_t end = 2 * tables->fft.point_count;
     for (uint32_t i = thread >> shift; i < end; i += SPSH__DEVICE_THREADS >> shift) {
@@ -235,11 +236,11 @@ DEVICE void device_squares(const spsh__device_block *block, uint32_t thread)
     if (part >= SPSH__DEVICE_PARTS)
         return;
     for (uint32_t i = part; i < tables->window_samples; i += SPSH__DEVICE_PARTS) {
-        const uint32_t at = is_raw ? job->room.other + i : device_point(&tables->fft, i);
+        const uint32_t at = is_raw ? job->layout.other + i : device_point(&tables->fft, i);
         const float value = *device_at(block, at, lane) - mean;
         sum += value * value;
     }
-    *device_at(block, job->room.sums + SPSH__DEVICE_PARTS + part, lane) = sum;
+    *device_at(block, job->layout.sums + SPSH__DEVICE_PARTS + part, lane) = sum;
 }
 
 /* -------------------------------------------------------------------------------- transforms */
@@ -328,7 +329,7 @@ DEVICE device_legs device_legs_of(const spsh__device_block *block, const spsh__f
     const uint32_t turn = b % pass->step;
     device_legs z;
     z.re = device_at(block, b / pass->step * pass->length + turn, lane);
-    z.im = z.re + ((size_t)block->job->room.plane << block->job->lane_shift);
+    z.im = z.re + ((size_t)block->job->layout.plane << block->job->lane_shift);
     z.step = (size_t)pass->step << block->job->lane_shift;
     z.twiddles = turn == 0 ? NULL : pass->twiddles + (size_t)2 * (pass->radix - 1) * (turn - 1);
     return z;
@@ -393,7 +394,7 @@ DEVICE void device_pass_any(const spsh__device_block *block, const spsh__fft_pas
     const uint32_t lane = device_lane(block, thread);
     const uint32_t count = job->tables.fft.point_count / pass->radix;
     const uint32_t pairs = pass->radix / 2 + 1;
-    const size_t moved = (size_t)job->room.other << shift;
+    const size_t moved = (size_t)job->layout.other << shift;
     for (uint32_t item = thread >> shift; item < count * pairs;
          item += SPSH__DEVICE_THREADS >> shift) {
         const uint32_t k = item / count;
@@ -411,8 +412,8 @@ DEVICE void device_pass_any(const spsh__device_block *block, const spsh__fft_pas
 DEVICE void device_move_back(const spsh__device_block *block, uint32_t thread)
 {
     const spsh__device_job *job = block->job;
-    const float *from = device_at(block, job->room.other, 0);
-    const size_t end = (size_t)(2 * job->room.plane) << job->lane_shift;
+    const float *from = device_at(block, job->layout.other, 0);
+    const size_t end = (size_t)(2 * job->layout.plane) << job->lane_shift;
     for (size_t i = thread; i < end; i += SPSH__DEVICE_THREADS)
         block->memory[i] = from[i];
 }
@@ -430,8 +431,8 @@ DEVICE void device_power_pair(const spsh__device_block *block, uint32_t k, uint3
     const uint32_t last = plan->point_count;
     const uint32_t near = plan->places[k], far = plan->places[last - k];
     const float a_re = *device_at(block, near, lane), b_re = *device_at(block, far, lane);
-    const float a_im = *device_at(block, near + job->room.plane, lane);
-    const float b_im = *device_at(block, far + job->room.plane, lane);
+    const float a_im = *device_at(block, near + job->layout.plane, lane);
+    const float b_im = *device_at(block, far + job->layout.plane, lane);
     const float cosine = plan->unpack[2 * k], sine = plan->unpack[2 * k + 1];
     const float even_re = a_re + b_re, even_im = a_im - b_im;
     const float odd_re = a_re - b_re, odd_im = a_im + b_im;
@@ -439,9 +440,9 @@ DEVICE void device_power_pair(const spsh__device_block *block, uint32_t k, uint3
     const float turned_im = odd_re * cosine + odd_im * sine;
     const float near_re = even_re + turned_re, near_im = even_im - turned_im;
     const float far_re = even_re - turned_re, far_im = even_im + turned_im;
-    *device_at(block, job->room.other + k, lane) =
+    *device_at(block, job->layout.other + k, lane) =
         device_magnitude(&job->tables, (near_re * near_re + near_im * near_im) * 0.25F);
-    *device_at(block, job->room.other + last - k, lane) =
+    *device_at(block, job->layout.other + last - k, lane) =
         device_magnitude(&job->tables, (far_re * far_re + far_im * far_im) * 0.25F);
 }
 
@@ -450,10 +451,10 @@ DEVICE void device_power_ends(const spsh__device_block *block, uint32_t lane)
 {
     const spsh__device_job *job = block->job;
     const float re = *device_at(block, 0, lane);
-    const float im = *device_at(block, job->room.plane, lane);
+    const float im = *device_at(block, job->layout.plane, lane);
     const float sum = re + im, difference = re - im;
-    *device_at(block, job->room.other, lane) = device_magnitude(&job->tables, sum * sum);
-    *device_at(block, job->room.other + job->room.plane, lane) =
+    *device_at(block, job->layout.other, lane) = device_magnitude(&job->tables, sum * sum);
+    *device_at(block, job->layout.other + job->layout.plane, lane) =
         device_magnitude(&job->tables, difference * difference);
 }
 
@@ -467,8 +468,8 @@ DEVICE void device_powers(const spsh__device_block *block, uint32_t thread)
          k += SPSH__DEVICE_THREADS >> shift) {
         if (!plan->is_paired) {
             const float re = *device_at(block, plan->places[k], lane);
-            const float im = *device_at(block, plan->places[k] + job->room.plane, lane);
-            *device_at(block, job->room.other + k, lane) =
+            const float im = *device_at(block, plan->places[k] + job->layout.plane, lane);
+            *device_at(block, job->layout.other + k, lane) =
                 device_magnitude(&job->tables, re * re + im * im);
         } else if (k == 0) {
             device_power_ends(block, lane);
@@ -500,7 +501,7 @@ DEVICE void device_mels(const spsh__device_block *block, uint32_t thread)
          row += SPSH__DEVICE_THREADS >> shift) {
         const uint32_t length = bank->offsets[row + 1] - bank->offsets[row];
         const float *weights = bank->weights + bank->offsets[row];
-        const float *bins = device_at(block, job->room.other + bank->first_bins[row], lane);
+        const float *bins = device_at(block, job->layout.other + bank->first_bins[row], lane);
         float sum = 0;
         for (uint32_t i = 0; i < length; i++)
             sum += bins[(size_t)i << shift] * weights[i];
@@ -532,11 +533,12 @@ DEVICE float device_value(const spsh__device_block *block, uint32_t d, uint32_t 
     const spsh__frame_tables *tables = &job->tables;
     const uint32_t front = device_front(tables);
     if (d == 0 && tables->features.energy != SPSH_ENERGY_NONE) {
-        const float energy = device_sum_of_parts(block, job->room.sums + SPSH__DEVICE_PARTS, lane);
+        const float energy =
+            device_sum_of_parts(block, job->layout.sums + SPSH__DEVICE_PARTS, lane);
         return device_log_natural(energy > tables->energy_floor ? energy : tables->energy_floor);
     }
     if (tables->features.kind == SPSH_FEATURE_SPECTRUM)
-        return device_log(tables, *device_at(block, job->room.other + d - front, lane));
+        return device_log(tables, *device_at(block, job->layout.other + d - front, lane));
     if (tables->features.kind == SPSH_FEATURE_MFCC)
         return *device_at(block, tables->mels.row_count + d, lane);
     return *device_at(block, d, lane);

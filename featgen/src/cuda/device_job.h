@@ -26,16 +26,16 @@ typedef struct spsh__device_utterance {
 
 /* Offsets in a block's memory, in vectors of `lanes` floats. Value i of lane l is at i * lanes + l,
  * so adjacent threads, which do adjacent lanes, access adjacent addresses. */
-typedef struct spsh__device_room {
+typedef struct spsh__device_layout {
     uint32_t plane; /* points: real parts at 0, imaginary parts here; later mel bins and values */
     uint32_t other; /* samples as values; later powers; results of a pass that is not in place */
     uint32_t sums;  /* SPSH__DEVICE_PARTS sums of samples, then as many of squares */
     uint32_t end;
-} spsh__device_room;
+} spsh__device_layout;
 
 typedef struct spsh__device_job {
     spsh__frame_tables tables; /* pointers into the device's memory */
-    spsh__device_room room;
+    spsh__device_layout layout;
     uint32_t lane_shift; /* lanes = 1 << lane_shift */
     float scale;         /* factor from sample to value */
     int64_t first_start; /* the first sample of frame 0 */
@@ -78,7 +78,7 @@ typedef struct spsh__device_block {
     const spsh__device_utterance *utterance;
     uint64_t first_frame;
     uint32_t lane_count; /* frames in this block */
-    float *memory;       /* room.end * lanes */
+    float *memory;       /* layout.end * lanes */
     uint32_t order;      /* same as in spsh__kernel_block */
 } spsh__device_block;
 
@@ -87,31 +87,31 @@ static inline uint32_t spsh__device_larger(uint32_t a, uint32_t b)
     return a > b ? a : b;
 }
 
-static inline spsh__device_room spsh__device_room_of(const spsh__frame_tables *tables)
+static inline spsh__device_layout spsh__device_layout_of(const spsh__frame_tables *tables)
 {
     const uint32_t plane = tables->fft.point_count;
     const bool has_mels = tables->features.kind != SPSH_FEATURE_SPECTRUM;
     const uint32_t bins = has_mels ? tables->mels.row_count + tables->dim : 0;
     const uint32_t moved = tables->fft.prime_max != 0 ? 2 * plane : 0;
     const uint32_t read = spsh__device_larger(tables->window_samples, tables->bin_count);
-    spsh__device_room room;
-    room.plane = plane;
-    room.other = spsh__device_larger(2 * plane, bins);
-    room.sums = room.other + spsh__device_larger(read, moved);
-    room.end = room.sums + 2 * SPSH__DEVICE_PARTS;
-    return room;
+    spsh__device_layout layout;
+    layout.plane = plane;
+    layout.other = spsh__device_larger(2 * plane, bins);
+    layout.sums = layout.other + spsh__device_larger(read, moved);
+    layout.end = layout.sums + 2 * SPSH__DEVICE_PARTS;
+    return layout;
 }
 
 /* Find the largest number of lanes, a power of two, that fits memory_bytes. Returns false if not
  * even one fits. */
-static inline bool spsh__device_lanes(const spsh__device_room *room, size_t memory_bytes,
+static inline bool spsh__device_lanes(const spsh__device_layout *layout, size_t memory_bytes,
                                       uint32_t *ret_shift)
 {
     uint32_t shift = 0;
-    if (room->end * sizeof(float) > memory_bytes)
+    if (layout->end * sizeof(float) > memory_bytes)
         return false;
     while ((1U << (shift + 1)) <= SPSH__DEVICE_LANES_MAX &&
-           ((size_t)room->end << (shift + 1)) * sizeof(float) <= memory_bytes)
+           ((size_t)layout->end << (shift + 1)) * sizeof(float) <= memory_bytes)
         shift++;
     *ret_shift = shift;
     return true;

@@ -122,16 +122,16 @@ static spsh_status choose_lanes(state *self, spsh_error *err)
                               "reading the shared memory per multiprocessor", err);
     if (rc != SPSH_OK)
         return rc;
-    job->room = spsh__device_room_of(&job->tables);
+    job->layout = spsh__device_layout_of(&job->tables);
     const size_t most = (size_t)block_bytes;
     const size_t quarter = (size_t)all_bytes / 4 - 1024; /* each block needs 1024 bytes more */
-    if (!spsh__device_lanes(&job->room, quarter < most ? quarter : most, &job->lane_shift) &&
-        !spsh__device_lanes(&job->room, most, &job->lane_shift))
+    if (!spsh__device_lanes(&job->layout, quarter < most ? quarter : most, &job->lane_shift) &&
+        !spsh__device_lanes(&job->layout, most, &job->lane_shift))
         return spsh__cuda_fail(err, SPSH_E_UNSUPPORTED,
                                "a transform of %u points needs %zu bytes of shared memory, but a "
                                "block of this device has %d; compute these features on the CPU",
-                               job->tables.fft_size, job->room.end * sizeof(float), block_bytes);
-    self->block_bytes = ((size_t)job->room.end << job->lane_shift) * sizeof(float);
+                               job->tables.fft_size, job->layout.end * sizeof(float), block_bytes);
+    self->block_bytes = ((size_t)job->layout.end << job->lane_shift) * sizeof(float);
     /* Set the maximum, not what this job needs: all users of the kernel share the setting. */
     return spsh__cuda_check(cudaFuncSetAttribute(frames_kernel,
                                                  cudaFuncAttributeMaxDynamicSharedMemorySize,

@@ -288,7 +288,7 @@ static bool submit_batch(spsh__fetch *f)
         spsh__shard_file *file = NULL;
         spsh_error err = SPSH_ERROR_INIT;
         spsh__request *request = f->idle;
-        if (request == NULL || !spsh_read_has_room(f->engine, (size_t)(end - begin)))
+        if (request == NULL || !spsh_read_has_space(f->engine, (size_t)(end - begin)))
             return false;
         publish_opening(f, job);
         spsh_status rc = spsh__shard_files_get(&f->files, job->item.dataset, job->row.payload_shard,

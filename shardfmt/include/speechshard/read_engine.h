@@ -4,7 +4,7 @@
  *     spsh_read_engine_open(&opt, &engine, &err);
  *     spsh_read_engine_add_file(engine, path, &file, &err);
  *     while (more requests or spsh_read_pending(engine) > 0) {
- *         while (more requests && spsh_read_has_room(engine, size_bytes))
+ *         while (more requests && spsh_read_has_space(engine, size_bytes))
  *             spsh_read_submit(engine, file, offset_bytes, size_bytes, tag, &err);
  *         spsh_read_wait(engine, &done, &err);                // the oldest request
  *         ... done.data, done.got_bytes, done.status ...
@@ -127,7 +127,7 @@ SPSH_API uint64_t spsh_read_file_bytes(const spsh_read_engine *engine, uint32_t 
 SPSH_API bool spsh_read_file_direct(const spsh_read_engine *engine, uint32_t file);
 
 /** Return whether submit would succeed now for a request of size_bytes. */
-SPSH_API bool spsh_read_has_room(const spsh_read_engine *engine, size_t size_bytes);
+SPSH_API bool spsh_read_has_space(const spsh_read_engine *engine, size_t size_bytes);
 
 /**
  * Request any bytes of a file. The read starts at the next wait at the latest.

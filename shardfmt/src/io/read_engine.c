@@ -356,13 +356,13 @@ bool spsh_read_file_direct(const spsh_read_engine *engine, uint32_t file)
 
 /* ---- requests ---- */
 
-/* The span of a request, widened for the worst case so that has_room needs no offset. */
+/* The span of a request, widened for the worst case so that spsh_read_has_space needs no offset. */
 static size_t widest_bytes(size_t size_bytes)
 {
     return (size_t)spsh__align_up(size_bytes, SPSH_READ_ALIGN) + SPSH_READ_ALIGN;
 }
 
-bool spsh_read_has_room(const spsh_read_engine *engine, size_t size_bytes)
+bool spsh_read_has_space(const spsh_read_engine *engine, size_t size_bytes)
 {
     uint64_t begin = 0;
     return size_bytes <= engine->arena_bytes &&
@@ -380,7 +380,7 @@ spsh_status spsh_read_submit(spsh_read_engine *engine, uint32_t file, uint64_t o
         offset_bytes > UINT64_MAX / 2 - size_bytes)
         return SPSH_FAIL_AT(err, SPSH_E_INVALID_ARG, offset_bytes,
                             "a read names an unknown file or an invalid offset");
-    if (!spsh_read_has_room(engine, size_bytes))
+    if (!spsh_read_has_space(engine, size_bytes))
         return SPSH_FAIL_AT(err, SPSH_E_LIMIT, offset_bytes,
                             "a read of %zu bytes does not fit into the free buffers", size_bytes);
 

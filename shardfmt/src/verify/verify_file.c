@@ -274,7 +274,7 @@ static spsh_status check_pages(spsh__verify *v, spsh__verify_file *file, const u
     uint64_t end = next + file->footer.section_area_bytes;
     spsh_status rc = SPSH_OK;
     while (rc == SPSH_OK && (next < end || spsh_read_pending(v->engine) > 0)) {
-        while (next < end && spsh_read_has_room(v->engine, EXTENT_BYTES)) {
+        while (next < end && spsh_read_has_space(v->engine, EXTENT_BYTES)) {
             size_t size = end - next < EXTENT_BYTES ? (size_t)(end - next) : EXTENT_BYTES;
             rc = spsh_read_submit(v->engine, file->file, next, size, 0, err);
             if (rc != SPSH_OK)

@@ -86,14 +86,14 @@ static bool has_next(const block_stream *stream)
     uint64_t size = block_begin(check, stream->next + 1) - block_begin(check, stream->next);
     if (stream->submitted_bytes != 0) {
         uint64_t left = size - stream->submitted_bytes;
-        return spsh_read_has_room(check->v->engine, left < PART_BYTES ? (size_t)left : PART_BYTES);
+        return spsh_read_has_space(check->v->engine, left < PART_BYTES ? (size_t)left : PART_BYTES);
     }
     if (stream->next - stream->taken == TASKS_MAX)
         return false;
     if (size <= SPSH_BLOCK_BYTES_MAX)
-        return spsh_read_has_room(check->v->engine, (size_t)size);
+        return spsh_read_has_space(check->v->engine, (size_t)size);
     return (stream->heap_bytes == 0 || stream->heap_bytes + size <= HEAP_BYTES_MAX) &&
-           spsh_read_has_room(check->v->engine, PART_BYTES);
+           spsh_read_has_space(check->v->engine, PART_BYTES);
 }
 
 static spsh_status begin_task(block_stream *stream, uint64_t offset, uint64_t size, spsh_error *err)

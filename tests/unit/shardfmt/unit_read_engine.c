@@ -168,7 +168,7 @@ static void read_all(spsh_read_engine *engine, uint32_t file, const ask *asks, u
     uint32_t held_count = 0;
     uint64_t asked = 0, random = seed;
     for (uint64_t at = 0; at < count; at++) {
-        while (asked < count && spsh_read_has_room(engine, asks[asked].size_bytes)) {
+        while (asked < count && spsh_read_has_space(engine, asks[asked].size_bytes)) {
             REQUIRE(spsh_read_submit(engine, file, asks[asked].offset_bytes, asks[asked].size_bytes,
                                      asked * 3, NULL) == SPSH_OK);
             asked++;
@@ -267,22 +267,22 @@ static void test_bounds_are_kept(void)
         spsh_read_engine *engine = open_way(way, 65536, &file); /* 9 requests */
         if (engine == NULL)
             continue;
-        CHECK(!spsh_read_has_room(engine, SIZE_MAX));
-        CHECK(!spsh_read_has_room(engine, 65536));
+        CHECK(!spsh_read_has_space(engine, SIZE_MAX));
+        CHECK(!spsh_read_has_space(engine, 65536));
         CHECK_I64(spsh_read_submit(engine, file, 0, 65536, 0, NULL), SPSH_E_LIMIT);
         CHECK_I64(spsh_read_submit(engine, file + 1, 0, 1, 0, NULL), SPSH_E_INVALID_ARG);
         CHECK_I64(spsh_read_submit(engine, file, UINT64_MAX, 1, 0, NULL), SPSH_E_INVALID_ARG);
         uint32_t count = 0;
-        while (spsh_read_has_room(engine, 4096)) {
+        while (spsh_read_has_space(engine, 4096)) {
             REQUIRE(spsh_read_submit(engine, file, 4096 * count, 4096, count, NULL) == SPSH_OK);
             count++;
         }
         CHECK_U64(count, 8); /* 8,192 bytes each */
         spsh_read_completion done;
         REQUIRE(spsh_read_wait(engine, &done, NULL) == SPSH_OK);
-        CHECK(!spsh_read_has_room(engine, 1)); /* delivered buffers have not been returned yet */
+        CHECK(!spsh_read_has_space(engine, 1)); /* delivered buffers have not been returned yet */
         spsh_read_recycle(engine, &done);
-        CHECK(spsh_read_has_room(engine, 1));
+        CHECK(spsh_read_has_space(engine, 1));
         spsh_read_engine_close(engine); /* with reads in flight */
     }
 }

@@ -38,7 +38,7 @@ static void check_status(void)
     REQUIRE(rc == SPSH_OK);
 }
 
-static void *room(size_t bytes)
+static void *test_take(size_t bytes)
 {
     void *memory = malloc(bytes + 1);
     REQUIRE(memory != NULL);
@@ -94,15 +94,15 @@ typedef struct batch {
 static batch new_batch(spsh__ctc_shape s, uint32_t labels_max)
 {
     batch one = {.s = s, .count = (size_t)s.frames * s.batch * s.symbols};
-    one.lengths = room(s.batch * sizeof(uint32_t));
-    one.labels = room((size_t)s.batch * labels_max * sizeof(uint32_t));
-    one.offsets = room((s.batch + 1) * sizeof(uint32_t));
-    one.weights = room(s.batch * sizeof(double));
-    one.logits = room(one.count * sizeof(double));
-    one.want = room(one.count * sizeof(double));
-    one.got = room(one.count * sizeof(double));
-    one.want_results = room(s.batch * sizeof(spsh__ctc_result));
-    one.got_results = room(s.batch * sizeof(spsh__ctc_result));
+    one.lengths = test_take(s.batch * sizeof(uint32_t));
+    one.labels = test_take((size_t)s.batch * labels_max * sizeof(uint32_t));
+    one.offsets = test_take((s.batch + 1) * sizeof(uint32_t));
+    one.weights = test_take(s.batch * sizeof(double));
+    one.logits = test_take(one.count * sizeof(double));
+    one.want = test_take(one.count * sizeof(double));
+    one.got = test_take(one.count * sizeof(double));
+    one.want_results = test_take(s.batch * sizeof(spsh__ctc_result));
+    one.got_results = test_take(s.batch * sizeof(spsh__ctc_result));
     one.offsets[0] = 0;
     return one;
 }
@@ -192,7 +192,7 @@ static void compare(const batch *one, double tolerance)
 static void check_batch(batch *one, double tolerance)
 {
     const size_t bytes = one->count * sizeof(double);
-    double *first = room(bytes);
+    double *first = test_take(bytes);
     run_ctc(reference, one, one->want, one->want_results);
     for (size_t i = 0; i < ORDERS; i++) {
         set_order(i);
@@ -334,10 +334,10 @@ typedef struct rows {
 static rows new_rows(size_t count, uint32_t width, uint64_t *random)
 {
     const size_t bytes = count * width * sizeof(double);
-    rows r = {count, width, room(bytes), room(bytes), room(bytes), NULL, NULL, NULL};
-    r.want_losses = room(count * sizeof(double));
-    r.got_losses = room(count * sizeof(double));
-    r.states = room(count * sizeof(uint32_t));
+    rows r = {count, width, test_take(bytes), test_take(bytes), test_take(bytes), NULL, NULL, NULL};
+    r.want_losses = test_take(count * sizeof(double));
+    r.got_losses = test_take(count * sizeof(double));
+    r.states = test_take(count * sizeof(uint32_t));
     for (size_t i = 0; i < count * width; i++)
         r.logits[i] = below(random, 4) == 0 ? 4 : near_zero(random, 4); /* repeated maximum */
     for (size_t i = 0; i < count; i++)

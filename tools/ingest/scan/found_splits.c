@@ -71,8 +71,8 @@ static const char *list_names(const spsh__found_splits *names, spsh__builder *te
 
 static spsh_status fail_unknown(const spsh__found_splits *names, spsh_bytes name, spsh_error *err)
 {
-    spsh__builder room = {0};
-    const char *known = list_names(names, &room);
+    spsh__builder names_text = {0};
+    const char *known = list_names(names, &names_text);
     spsh_status rc = SPSH_E_UNKNOWN_NAME;
     if (known == NULL)
         rc = SPSH_NO_MEMORY(err);
@@ -88,7 +88,7 @@ static spsh_status fail_unknown(const spsh__found_splits *names, spsh_bytes name
                       "%.300s%s",
                       (int)name.size_bytes, (const char *)name.data, known,
                       names->other_count == OTHERS_MAX || strlen(known) > 300 ? " and others" : "");
-    spsh__builder_free(&room);
+    spsh__builder_free(&names_text);
     return rc;
 }
 

@@ -82,7 +82,7 @@ static spsh_status read_until(stream *s, double end_wall, spsh__bench_disk *disk
     place next = s->sequential ? next_piece(s) : next_record(s);
     while (rc == SPSH_OK) {
         spsh_read_completion done;
-        while (more && rc == SPSH_OK && spsh_read_has_room(s->engine, next.size_bytes)) {
+        while (more && rc == SPSH_OK && spsh_read_has_space(s->engine, next.size_bytes)) {
             rc = spsh_read_submit(s->engine, next.file, next.offset_bytes, next.size_bytes, 0, err);
             next = s->sequential ? next_piece(s) : next_record(s);
         }

@@ -154,7 +154,7 @@ static spsh_status read_payloads(spsh__bench_sample *sample, spsh_read_engine *e
     for (size_t i = 0; i < count && rc == SPSH_OK; i++) {
         spsh_read_completion done;
         for (; asked < count && rc == SPSH_OK &&
-               spsh_read_has_room(engine, sample->records[asked].record_bytes);
+               spsh_read_has_space(engine, sample->records[asked].record_bytes);
              asked++)
             rc = spsh_read_submit(engine, files[sample->records[asked].file],
                                   sample->records[asked].offset_bytes,

@@ -246,7 +246,7 @@ static uint32_t put_words(const ctc_call *call, const uint32_t *labels, uint32_t
 }
 
 /* Choose as many frames per chunk as fit into shared memory. */
-static void choose_room(ctc_call *call, spsh__ctc_item *item)
+static void choose_memory(ctc_call *call, spsh__ctc_item *item)
 {
     const uint64_t none = SPSH__CTC_FIXED_BYTES + spsh__ctc_near_bytes(item, 0);
     const uint64_t frame = spsh__ctc_near_bytes(item, 1) - spsh__ctc_near_bytes(item, 0);
@@ -286,7 +286,7 @@ static void put_item(ctc_call *call, size_t n)
         item.alpha_at = call->pairs;
         call->pairs += (uint64_t)frames * (u.label_count + 1);
         call->word_count += 2 * (size_t)item.symbol_count + 1 + 2 * (size_t)u.label_count;
-        choose_room(call, &item);
+        choose_memory(call, &item);
     }
     call->items[n] = item;
 }

@@ -330,14 +330,14 @@ static void *take_pinned(spsh__backend *b, size_t size_bytes, spsh_error *err)
 static spsh__cuda_take *add_take(spsh__backend *b)
 {
     spsh__cuda_state *self = spsh__cuda_of(b);
-    if (self->take_count == self->take_room) {
-        const size_t room = 2 * self->take_room + 16;
+    if (self->take_count == self->take_capacity) {
+        const size_t capacity = 2 * self->take_capacity + 16;
         spsh__cuda_take *takes =
-            spsh__enlarge(&b->allocator, self->takes, self->take_count, room, sizeof(*takes));
+            spsh__enlarge(&b->allocator, self->takes, self->take_count, capacity, sizeof(*takes));
         if (takes == NULL)
             return NULL;
         self->takes = takes;
-        self->take_room = room;
+        self->take_capacity = capacity;
     }
     return &self->takes[self->take_count];
 }

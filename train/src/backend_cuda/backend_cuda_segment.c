@@ -165,17 +165,17 @@ void spsh__cuda_segment_refuse(spsh__backend *b)
 /* -------------------------------------------------------------------------------------
  * recording */
 
-static bool make_room(spsh__backend *b, size_t more_bytes)
+static bool ensure_capacity(spsh__backend *b, size_t more_bytes)
 {
     spsh__cuda_segments *all = &spsh__cuda_of(b)->segments;
-    if (more_bytes <= all->room_bytes - all->used_bytes)
+    if (more_bytes <= all->capacity_bytes - all->used_bytes)
         return true;
-    const size_t room_bytes = 2 * all->room_bytes + more_bytes + WORKS_BYTES;
-    char *works = spsh__enlarge(&b->allocator, all->works, all->used_bytes, room_bytes, 1);
+    const size_t capacity_bytes = 2 * all->capacity_bytes + more_bytes + WORKS_BYTES;
+    char *works = spsh__enlarge(&b->allocator, all->works, all->used_bytes, capacity_bytes, 1);
     if (works == NULL)
         return false;
     all->works = works;
-    all->room_bytes = room_bytes;
+    all->capacity_bytes = capacity_bytes;
     return true;
 }
 
@@ -186,7 +186,7 @@ void *spsh__cuda_remember(spsh__backend *b, spsh__cuda_work_fn *work_fn, size_t 
     const size_t rounded = (size_bytes + 15) / 16 * 16;
     if (all->current == NULL)
         return NULL;
-    if (!make_room(b, sizeof(work_head) + rounded)) {
+    if (!ensure_capacity(b, sizeof(work_head) + rounded)) {
         all->current = NULL; /* the next run tries again */
         return NULL;
     }

@@ -8,7 +8,7 @@
 typedef struct spsh__cuda_segment_counts {
     uint64_t begun, kept, launched;
     uint64_t refused;  /* could not be captured, and will not be tried again */
-    uint64_t evicted;  /* shapes that made room for another one */
+    uint64_t evicted;  /* shapes that were replaced by another one */
     uint64_t batches;  /* each has a segment 0 */
     uint64_t replayed; /* batches of which each segment was launched */
 } spsh__cuda_segment_counts;

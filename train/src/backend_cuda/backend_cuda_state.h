@@ -73,7 +73,7 @@ typedef struct spsh__cuda_segments {
     spsh__cuda_kept *current; /* between begin and end: segment whose work is recorded; else NULL */
     bool is_replayed;         /* between begin and end: the segment's graph was launched */
     char *works;              /* work enqueued since begin, in order */
-    size_t used_bytes, room_bytes;
+    size_t used_bytes, capacity_bytes;
     spsh__cuda_segment_counts counts;
 } spsh__cuda_segments;
 
@@ -103,7 +103,7 @@ struct spsh__cuda_state {
     uint32_t slot;
     spsh__cuda_block blocks[SPSH__CUDA_BLOCKS];
     spsh__cuda_take *takes;
-    size_t take_count, take_room;
+    size_t take_count, take_capacity;
     spsh__cuda_lengths_state lengths;
     spsh__cuda_segments segments;
     spsh__cuda_count count;

@@ -263,12 +263,12 @@ typedef struct device_line {
     bool is_there;
 } device_line;
 
-/* Results of the threads of a block, in shared memory. */
-typedef struct device_line_room {
+/* Arrays in shared memory, with one value per thread of the block. */
+typedef struct device_line_layout {
     float *best;
     uint32_t *place;
     float *sum;
-} device_line_room;
+} device_line_layout;
 
 DEVICE device_line device_line_of(const spsh__kernel_block *block, uint32_t group_log2,
                                   uint64_t rows, uint32_t width, uint32_t thread)
@@ -283,18 +283,18 @@ DEVICE device_line device_line_of(const spsh__kernel_block *block, uint32_t grou
     return line;
 }
 
-DEVICE device_line_room device_line_room_of(const spsh__kernel_block *block)
+DEVICE device_line_layout device_line_layout_of(const spsh__kernel_block *block)
 {
-    device_line_room room;
-    room.best = (float *)block->shared;
-    room.place = (uint32_t *)block->shared + SPSH__DEVICE_THREADS;
-    room.sum = (float *)block->shared + (size_t)2 * SPSH__DEVICE_THREADS;
-    return room;
+    device_line_layout layout;
+    layout.best = (float *)block->shared;
+    layout.place = (uint32_t *)block->shared + SPSH__DEVICE_THREADS;
+    layout.sum = (float *)block->shared + (size_t)2 * SPSH__DEVICE_THREADS;
+    return layout;
 }
 
 /* Find the maximum of a thread's elements, and its first position. */
 DEVICE void device_line_best(const device_line *line, const spsh__device_array *x,
-                             const device_line_room *room, uint32_t thread)
+                             const device_line_layout *layout, uint32_t thread)
 {
     float best = spsh__f32_of_bits(0xff800000U);
     uint32_t place = UINT32_MAX;
@@ -307,32 +307,32 @@ DEVICE void device_line_best(const device_line *line, const spsh__device_array *
             }
         }
     }
-    room->best[thread] = best;
-    room->place[thread] = place;
+    layout->best[thread] = best;
+    layout->place[thread] = place;
 }
 
-DEVICE void device_fold_best(const device_line_room *room, uint32_t step, uint32_t half,
+DEVICE void device_fold_best(const device_line_layout *layout, uint32_t step, uint32_t half,
                              uint32_t thread)
 {
     if ((thread & (step - 1)) >= half)
         return;
-    const float mine = room->best[thread], other = room->best[thread + half];
-    if (other > mine || (other == mine && room->place[thread + half] < room->place[thread])) {
-        room->best[thread] = other;
-        room->place[thread] = room->place[thread + half];
+    const float mine = layout->best[thread], other = layout->best[thread + half];
+    if (other > mine || (other == mine && layout->place[thread + half] < layout->place[thread])) {
+        layout->best[thread] = other;
+        layout->place[thread] = layout->place[thread + half];
     }
 }
 
 DEVICE void device_line_sum(const device_line *line, const spsh__device_array *x,
-                            const device_line_room *room, uint32_t thread)
+                            const device_line_layout *layout, uint32_t thread)
 {
-    const float most = room->best[thread - line->lane];
+    const float most = layout->best[thread - line->lane];
     float sum = 0;
     if (line->is_there) {
         for (uint32_t k = line->lane; k < line->width; k += line->step)
             sum += device_exp(spsh__device_get(x, line->first + k) - most);
     }
-    room->sum[thread] = sum;
+    layout->sum[thread] = sum;
 }
 
 DEVICE void device_fold_sum(float *sums, uint32_t step, uint32_t half, uint32_t thread)
@@ -349,23 +349,24 @@ typedef struct device_line_found {
 DEVICE device_line_found device_line_found_of(const spsh__kernel_block *block,
                                               const device_line *line, uint32_t thread)
 {
-    const device_line_room room = device_line_room_of(block);
-    const device_line_found found = {room.best[thread - line->lane], room.sum[thread - line->lane]};
+    const device_line_layout layout = device_line_layout_of(block);
+    const device_line_found found = {layout.best[thread - line->lane],
+                                     layout.sum[thread - line->lane]};
     return found;
 }
 
 /* best, place, and sum of each group, at the group's first thread. */
-#define DEVICE_LINES(block_, line_, x_, room_, group_log2_)                                        \
+#define DEVICE_LINES(block_, line_, x_, layout_, group_log2_)                                      \
     do {                                                                                           \
         const uint32_t step_ = 1U << (group_log2_);                                                \
         EACH_THREAD(block_, device_line here_ = (line_);                                           \
-                    device_line_best(&here_, x_, room_, thread));                                  \
+                    device_line_best(&here_, x_, layout_, thread));                                \
         for (uint32_t half_ = step_ / 2; half_ > 0; half_ /= 2)                                    \
-            EACH_THREAD(block_, device_fold_best(room_, step_, half_, thread));                    \
+            EACH_THREAD(block_, device_fold_best(layout_, step_, half_, thread));                  \
         EACH_THREAD(block_, device_line here_ = (line_);                                           \
-                    device_line_sum(&here_, x_, room_, thread));                                   \
+                    device_line_sum(&here_, x_, layout_, thread));                                 \
         for (uint32_t half_ = step_ / 2; half_ > 0; half_ /= 2)                                    \
-            EACH_THREAD(block_, device_fold_sum((room_)->sum, step_, half_, thread));              \
+            EACH_THREAD(block_, device_fold_sum((layout_)->sum, step_, half_, thread));            \
     } while (0)
 
 /* --------------------------------------------------------------------------------- log softmax */
@@ -384,9 +385,9 @@ DEVICE void device_put_log_softmax(const spsh__softmax_job *job, const spsh__ker
 
 DEVICE void spsh__kernel_log_softmax(const spsh__softmax_job *job, const spsh__kernel_block *block)
 {
-    const device_line_room room = device_line_room_of(block);
+    const device_line_layout layout = device_line_layout_of(block);
     DEVICE_LINES(block, device_line_of(block, job->group_log2, job->rows, job->width, thread),
-                 &job->x, &room, job->group_log2);
+                 &job->x, &layout, job->group_log2);
     EACH_THREAD(block, device_put_log_softmax(job, block, thread));
 }
 
@@ -396,16 +397,16 @@ DEVICE void device_find_entropy(const spsh__entropy_job *job, const spsh__kernel
                                 uint32_t thread)
 {
     const device_line line = device_line_of(block, job->group_log2, job->rows, job->width, thread);
-    const device_line_room room = device_line_room_of(block);
+    const device_line_layout layout = device_line_layout_of(block);
     if (!line.is_there || line.lane != 0)
         return;
     const uint32_t state = job->states[line.row];
     spsh__entropy_row found = {0, 0, 1, 0};
     if (state < line.width) {
-        found.most = room.best[thread];
+        found.most = layout.best[thread];
         found.own = spsh__device_get(&job->x, line.first + state);
-        found.sum = room.sum[thread];
-        found.is_right = room.place[thread] == state;
+        found.sum = layout.sum[thread];
+        found.is_right = layout.place[thread] == state;
     }
     job->found[line.row] = found;
 }
@@ -433,9 +434,9 @@ DEVICE void device_put_entropy(const spsh__entropy_job *job, const spsh__kernel_
 DEVICE void spsh__kernel_cross_entropy(const spsh__entropy_job *job,
                                        const spsh__kernel_block *block)
 {
-    const device_line_room room = device_line_room_of(block);
+    const device_line_layout layout = device_line_layout_of(block);
     DEVICE_LINES(block, device_line_of(block, job->group_log2, job->rows, job->width, thread),
-                 &job->x, &room, job->group_log2);
+                 &job->x, &layout, job->group_log2);
     EACH_THREAD(block, device_find_entropy(job, block, thread));
     if (job->dx.data != NULL)
         EACH_THREAD(block, device_put_entropy(job, block, thread));
@@ -503,17 +504,17 @@ DEVICE void device_put_row(const spsh__ctc_job *job, const spsh__kernel_block *b
                            uint32_t thread)
 {
     const device_line line = device_ctc_line(job, block, thread);
-    const device_line_room room = device_line_room_of(block);
+    const device_line_layout layout = device_line_layout_of(block);
     if (!line.is_there || line.lane != 0)
         return;
-    const spsh__ctc_row row = {room.best[thread], room.sum[thread]};
+    const spsh__ctc_row row = {layout.best[thread], layout.sum[thread]};
     job->rows[line.row] = row;
 }
 
 DEVICE void spsh__kernel_ctc_rows(const spsh__ctc_job *job, const spsh__kernel_block *block)
 {
-    const device_line_room room = device_line_room_of(block);
-    DEVICE_LINES(block, device_ctc_line(job, block, thread), &job->x, &room, job->group_log2);
+    const device_line_layout layout = device_line_layout_of(block);
+    DEVICE_LINES(block, device_ctc_line(job, block, thread), &job->x, &layout, job->group_log2);
     EACH_THREAD(block, device_put_row(job, block, thread));
 }
 
@@ -729,7 +730,7 @@ DEVICE void spsh__kernel_ctc_states(const spsh__ctc_job *job, const spsh__kernel
 
 /* Sums of posteriors in the block's memory: of blanks, of labels. */
 DEVICE void device_ctc_total(const spsh__ctc_job *job, const device_line *line,
-                             const device_line_room *room, uint32_t thread)
+                             const device_line_layout *layout, uint32_t thread)
 {
     float blanks = 0, labels = 0;
     if (line->is_there) {
@@ -741,8 +742,8 @@ DEVICE void device_ctc_total(const spsh__ctc_job *job, const device_line *line,
             labels += found[i].label.m;
         }
     }
-    room->best[thread] = blanks;
-    room->sum[thread] = labels;
+    layout->best[thread] = blanks;
+    layout->sum[thread] = labels;
 }
 
 /* Is the row one of an utterance with a gradient? */
@@ -757,11 +758,11 @@ DEVICE device_line device_gradient_line(const spsh__ctc_job *job, const spsh__ke
     return line;
 }
 
-DEVICE void device_fold_totals(const device_line_room *room, uint32_t step, uint32_t half,
+DEVICE void device_fold_totals(const device_line_layout *layout, uint32_t step, uint32_t half,
                                uint32_t thread)
 {
-    device_fold_sum(room->best, step, half, thread);
-    device_fold_sum(room->sum, step, half, thread);
+    device_fold_sum(layout->best, step, half, thread);
+    device_fold_sum(layout->sum, step, half, thread);
 }
 
 /* Write scale * softmax, or 0 if the row has no gradient. */
@@ -789,7 +790,7 @@ DEVICE void device_put_gradient(const spsh__ctc_job *job, const spsh__kernel_blo
                                 uint32_t thread)
 {
     const device_line line = device_gradient_line(job, block, thread);
-    const device_line_room room = device_line_room_of(block);
+    const device_line_layout layout = device_line_layout_of(block);
     if (!line.is_there)
         return;
     const spsh__ctc_item *item = &job->items[line.row % job->batch];
@@ -799,9 +800,9 @@ DEVICE void device_put_gradient(const spsh__ctc_job *job, const spsh__kernel_blo
     const uint32_t *symbols = job->words + item->words_at;
     const uint32_t *begins = symbols + item->symbol_count;
     const uint32_t *order = begins + item->symbol_count + 1;
-    const float blanks = room.best[thread - line.lane];
+    const float blanks = layout.best[thread - line.lane];
     const float factor = item->scale / row.sum;
-    const float per_total = item->scale / (blanks + room.sum[thread - line.lane]);
+    const float per_total = item->scale / (blanks + layout.sum[thread - line.lane]);
     for (uint32_t d = line.lane; d < item->symbol_count; d += line.step) {
         const uint64_t place = line.first + symbols[d];
         float posterior = d == 0 ? blanks : 0;
@@ -814,12 +815,12 @@ DEVICE void device_put_gradient(const spsh__ctc_job *job, const spsh__kernel_blo
 
 DEVICE void spsh__kernel_ctc_gradient(const spsh__ctc_job *job, const spsh__kernel_block *block)
 {
-    const device_line_room room = device_line_room_of(block);
+    const device_line_layout layout = device_line_layout_of(block);
     const uint32_t step = 1U << job->group_log2;
     EACH_THREAD(block, const device_line line = device_gradient_line(job, block, thread);
-                device_ctc_total(job, &line, &room, thread));
+                device_ctc_total(job, &line, &layout, thread));
     for (uint32_t half = step / 2; half > 0; half /= 2)
-        EACH_THREAD(block, device_fold_totals(&room, step, half, thread));
+        EACH_THREAD(block, device_fold_totals(&layout, step, half, thread));
     EACH_THREAD(block, device_put_softmax(job, block, thread));
     EACH_THREAD(block, device_put_gradient(job, block, thread));
 }
