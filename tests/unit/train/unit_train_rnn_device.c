@@ -135,7 +135,7 @@ static void write_outputs(const layer *l)
 
 static double *read_values(const layer *l, spsh__backend_buffer from, size_t count)
 {
-    double *values = malloc((count + 1) * sizeof(double));
+    double *values = calloc(count + 1, sizeof(double));
     REQUIRE(values != NULL);
     take_doubles(l->b, values, from, count);
     return values;

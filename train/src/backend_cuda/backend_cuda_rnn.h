@@ -1,7 +1,8 @@
 /* backend_cuda_rnn.h: the algorithms for recurrent layers of the backend `cuda`. All have the same
  * weights, results, and rounding of activations. The fastest depends on shape and device.
  *
- *     persistent        ours: one kernel for all frames, the recurrent weights in shared memory
+ *     persistent        ours: one kernel for all frames of both directions, the recurrent weights in
+ *                       shared memory
  *     cudnn-persistent  cuDNN's PERSIST_STATIC, if it supports the shape
  *     cudnn             cuDNN's STANDARD
  *     stepwise          ours: a product and a kernel per frame; supports everything

@@ -69,17 +69,17 @@ static void set_job(const pass *p, spsh__rnn_work *w, spsh__rnn_job *job)
  * all zero, and in backward the parts of sums. */
 static bool take_shared(spsh__backend *b, const spsh__rnn_choice *c, spsh__rnn_work *w)
 {
-    const spsh__rnn_job *first = &w->job.recurrence;
-    const bool is_backward = first->dy != NULL;
-    const size_t planes = 2 * (size_t)(is_backward ? first->gates : 1);
+    const spsh__rnn_job *sizes = &c->job;
+    const bool is_backward = w->job.recurrence.dy != NULL;
+    const size_t planes = 2 * (size_t)(is_backward ? sizes->gates : 1);
     const size_t exchange_bytes =
-        spsh__round_up(planes * first->exchange_rows * first->depth *
+        spsh__round_up(planes * sizes->exchange_rows * sizes->depth *
                            spsh__rnn_element_bytes(w->l.kind != SPSH__DEVICE_F32),
                        SPSH__RNN_ALIGNMENT);
     const size_t counter_bytes =
-        spsh__rnn_counters(first, c->blocks) * (size_t)SPSH__RNN_COUNTER * sizeof(uint32_t);
+        spsh__rnn_counters(sizes, c->blocks) * (size_t)SPSH__RNN_COUNTER * sizeof(uint32_t);
     const size_t pass_bytes = spsh__round_up(exchange_bytes + counter_bytes, SPSH__RNN_ALIGNMENT);
-    const size_t part_count = (size_t)first->gates * first->batch * first->hidden;
+    const size_t part_count = (size_t)sizes->gates * sizes->batch * sizes->hidden;
     const size_t parts_bytes = is_backward ? c->at_once * part_count * sizeof(float) : 0;
     char *memory = spsh__cuda_scratch(b, 2, c->at_once * pass_bytes);
     float *parts = is_backward ? spsh__cuda_scratch(b, 3, parts_bytes) : NULL;
@@ -97,7 +97,7 @@ static bool take_shared(spsh__backend *b, const spsh__rnn_choice *c, spsh__rnn_w
     return true;
 }
 
-/* Run passes [first, first + at_once) in one launch. */
+/* Run at_once passes in one launch. */
 static void persistent(spsh__backend *b, const spsh__rnn_choice *c, const pass *p)
 {
     const bool is_backward = p->dy.data != NULL;
@@ -110,7 +110,6 @@ static void persistent(spsh__backend *b, const spsh__rnn_choice *c, const pass *
     for (uint32_t i = 0; i < c->at_once; i++) {
         spsh__rnn_job *job = &w.job.persistent.passes[i];
         *job = c->job;
-        job->exchange_rows = spsh__rnn_round_up(c->shape.batch, SPSH__RNN_ROWS);
         set_job(&p[i], &w, job);
         spsh__rnn_use(&w, job->recurrent,
                       spsh__cuda_bytes(p[i].w->recurrent, p[i].width * c->shape.hidden), false);

@@ -56,11 +56,12 @@ static inline uint32_t spsh__rnn_round_up(uint64_t value, uint32_t to)
 }
 
 /* Lay out a block's shared memory. Return its size in bytes, which may be too large for a block.
- * Needs gates, units, hidden, and batch. Sets depth and layout. */
+ * Needs gates, units, hidden, and batch. Sets depth, exchange_rows, and layout. */
 static inline uint64_t spsh__rnn_lay_out(spsh__rnn_job *job, uint32_t element_bytes)
 {
     spsh__rnn_layout *z = &job->layout;
     job->depth = spsh__rnn_round_up(job->hidden, SPSH__RNN_DEPTH);
+    job->exchange_rows = spsh__rnn_round_up(job->batch, SPSH__RNN_ROWS);
     const uint64_t row_bytes = (uint64_t)job->depth * element_bytes;
     const uint64_t stride = row_bytes % 128 == 64 ? row_bytes : (row_bytes + 127) / 128 * 128 + 64;
     const uint64_t columns = (uint64_t)job->gates * job->units;
@@ -83,12 +84,12 @@ static inline uint64_t spsh__rnn_lay_out(spsh__rnn_job *job, uint32_t element_by
  * multiple of gates; 0: there are too few. Sets units. */
 static inline uint32_t spsh__rnn_divide(spsh__rnn_job *job, uint32_t most)
 {
-    if (most < job->gates || job->gates == 0)
+    const uint32_t gates = job->gates, groups_max = gates == 0 ? 0 : most / gates;
+    if (groups_max == 0)
         return 0;
-    const uint32_t blocks_max = most - most % job->gates;
-    job->units = job->hidden / blocks_max + (job->hidden % blocks_max != 0);
-    const uint64_t group_units = (uint64_t)job->gates * job->units;
-    return (uint32_t)((job->hidden + group_units - 1) / group_units) * job->gates;
+    job->units = spsh__rnn_round_up(job->hidden, groups_max * gates) / (groups_max * gates);
+    const uint32_t group_units = gates * job->units;
+    return spsh__rnn_round_up(job->hidden, group_units) / group_units * gates;
 }
 
 /* Number of counters of a pass, with SPSH__RNN_COUNTER elements each. */
