@@ -52,7 +52,7 @@ typedef struct launch_arguments {
 typedef struct grid {
     const launch_arguments *a;
     uint32_t count;
-    void **shared; /* of exact size: a sanitizer sees the end */
+    void **shared; /* allocated with exact sizes, for sanitizers */
     uint32_t *steps;
 } grid;
 
