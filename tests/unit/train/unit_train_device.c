@@ -292,6 +292,84 @@ static void test_downloads_come_with_finish(void)
     spsh__backend_close(b);
 }
 
+/* ---------------------------------------------------------------------------------------- updates
+ */
+
+enum { UPDATED = 1300, UPDATE_ARRAYS = 4 }; /* more than one run per thread */
+
+/* Weights, gradients, and two moments. */
+static void open_update(spsh__backend *b, spsh__update *u)
+{
+    float values[UPDATED];
+    uint64_t random = seed;
+    spsh__backend_buffer *all[UPDATE_ARRAYS] = {&u->weights, &u->gradients, &u->moments[0],
+                                                &u->moments[1]};
+    for (int a = 0; a < UPDATE_ARRAYS; a++) {
+        for (size_t i = 0; i < UPDATED; i++)
+            values[i] = (float)(test_random(&random) % 1000) / 1000.0f;
+        REQUIRE(b->ops->alloc_fn(b, UPDATED, all[a], &err) == SPSH_OK);
+        b->ops->write_f32_fn(b, *all[a], values, UPDATED);
+    }
+    u->gradient_scale = 0.25;
+}
+
+static void do_update(spsh__backend *b, bool is_adamw, const spsh__update *u)
+{
+    const spsh__adamw adamw = {0.125, 0.9, 0.999, 1e-8, 0.5, 3};
+    const spsh__sgd sgd = {
+        .rate = 0.125, .momentum = 0.9, .is_nesterov = true, .weight_decay = 0.5};
+    if (is_adamw)
+        b->ops->adamw_fn(b, &adamw, u);
+    else
+        b->ops->sgd_fn(b, &sgd, u);
+}
+
+/* A slice of the arena, from element `offset` on, in one launch, and a launch per range. */
+static void check_toggles(bool is_adamw, uint64_t offset)
+{
+    static const uint32_t toggles[] = {1, 2, 5, 9, 12}; /* blocks */
+    spsh__backend *b = open_device(SPSH__FP32, false);
+    spsh__update one = {.count = UPDATED, .toggles = toggles, .toggle_count = 5, .offset = offset};
+    spsh__update many = {.offset = 0};
+    float values[2][UPDATED];
+    open_update(b, &one);
+    open_update(b, &many);
+    do_update(b, is_adamw, &one);
+    for (size_t i = 0; i < UPDATED; i++) {
+        const uint64_t block = (offset + i) / SPSH__UPDATE_BLOCK;
+        spsh__update u = {.count = 1, .gradient_scale = many.gradient_scale};
+        for (uint32_t k = 0; k < 5; k++)
+            u.decays = toggles[k] <= block ? !u.decays : u.decays;
+        u.weights = spsh__at(b->ops, many.weights, i);
+        u.gradients = spsh__at(b->ops, many.gradients, i);
+        u.moments[0] = spsh__at(b->ops, many.moments[0], i);
+        u.moments[1] = spsh__at(b->ops, many.moments[1], i);
+        do_update(b, is_adamw, &u);
+    }
+    b->ops->read_f32_fn(b, values[0], one.weights, UPDATED);
+    b->ops->read_f32_fn(b, values[1], many.weights, UPDATED);
+    for (size_t i = 0; i < UPDATED; i++)
+        REQUIRE(values[0][i] == values[1][i]);
+    check_status(b);
+    for (int i = 0; i < 2; i++) {
+        const spsh__update *u = i == 0 ? &one : &many;
+        b->ops->free_fn(b, u->weights);
+        b->ops->free_fn(b, u->gradients);
+        b->ops->free_fn(b, u->moments[0]);
+        b->ops->free_fn(b, u->moments[1]);
+    }
+    spsh__backend_close(b);
+}
+
+static void test_updates_of_many_parameters(void)
+{
+    for (uint64_t offset = 0; offset <= 128; offset += 128) {
+        check_toggles(true, offset);
+        check_toggles(false, offset);
+    }
+    check_nothing_is_open();
+}
+
 /* ------------------------------------------------------------------------------------------ plans
  */
 
@@ -842,6 +920,7 @@ TEST_MAIN(unit_train_device)
     RUN(test_same_bits_each_time);
     RUN(test_memory_goes_both_ways);
     RUN(test_downloads_come_with_finish);
+    RUN(test_updates_of_many_parameters);
     RUN(test_plans_stay);
     RUN(test_segments_are_what_was_kept);
     RUN(test_segments_go_with_memory);

@@ -1227,8 +1227,12 @@ static void update_case(size_t count, uint32_t skip, uint32_t number)
         .adamw = { 0.01, 0.9,                      0.99, 1e-8,     0.02, number}
     };
     u.u = (spsh__update){
-        w.buffer, g.buffer, {m0.buffer, m1.buffer},
-          count, number > 2, 0.5
+        .weights = w.buffer,
+        .gradients = g.buffer,
+        .moments = {m0.buffer, m1.buffer},
+        .count = count,
+        .decays = number > 2,
+        .gradient_scale = 0.5
     };
     for (size_t i = 0; i < count; i++)
         put(&m1, i, fabs(get(&m1, i)));

@@ -400,6 +400,24 @@ static void test_one_learner_is_not_late(void)
     CHECK_U64(train_kit_weights("late-fp16"), train_kit_weights("sgd-fp16"));
 }
 
+/* Weights decay much, biases and norms do not: on the device in one kernel, on the CPU one by one. */
+static void test_decay(void)
+{
+    static const char *const changes[] = {"train.weight_decay=0.9", "train.rate=0.1",
+                                          "train.optimiser=adamw", NULL};
+    kit_run there = on_cuda("decay", "train.precision=fp32"), here = on_cpu("decay-cpu");
+    there.stop_at = here.stop_at = 4;
+    for (const char *const *change = changes; *change != NULL; change++) {
+        set(&there, *change);
+        set(&here, *change);
+    }
+    CHECK_I64(train_kit_run(&there), SPSH_E_CANCELED);
+    CHECK_I64(train_kit_run(&here), SPSH_E_CANCELED);
+    const history got = read_history("decay"), want = read_history("decay-cpu");
+    printf("decay: losses differ by at most %.1e\n", difference(&got, &want, 4));
+    CHECK(difference(&got, &want, 4) <= 1e-3);
+}
+
 static void test_graphs_change_nothing(void)
 {
     kit_run run = on_cuda("plain", "train.precision=fp32");
@@ -854,6 +872,7 @@ TEST_MAIN(unit_train_run_device)
     if (!has_curves || is_real) {
         RUN(test_killed);
         RUN(test_one_learner_is_not_late);
+        RUN(test_decay);
         RUN(test_graphs_change_nothing);
         RUN(test_decoded_there);
         RUN(test_goes_on_elsewhere);

@@ -228,6 +228,9 @@ typedef struct spsh__columns {
     size_t from_stride, to_stride;
 } spsh__columns;
 
+#define SPSH__UPDATE_BLOCK   64u /* elements; parameters begin at multiples */
+#define SPSH__UPDATE_TOGGLES 96u
+
 /* A slice of the arenas, updated like PyTorch's SGD and AdamW. decays: whether weight decay applies
  * to the slice. */
 typedef struct spsh__update {
@@ -236,6 +239,12 @@ typedef struct spsh__update {
     size_t count;
     bool decays;
     double gradient_scale; /* factor of gradients, for clipping */
+    /* Devices only: parameters with and without decay in one slice. Element i decays if the number
+     * of toggles up to (offset + i) / SPSH__UPDATE_BLOCK is odd. Ascending; NULL: `decays` holds for
+     * all. */
+    const uint32_t *toggles;
+    uint32_t toggle_count; /* at most SPSH__UPDATE_TOGGLES */
+    uint64_t offset;       /* of the slice in the arena */
 } spsh__update;
 
 /* Features of a batch, in the device's memory, in the layout of the model: zeros past the lengths.

@@ -45,6 +45,19 @@ double spsh__cuda_square_sum(spsh__backend *b, spsh__backend_buffer x, size_t co
     return sum;
 }
 
+static spsh__decay_map map_of(const spsh__update *u)
+{
+    spsh__decay_map map = {.offset = u->offset, .count = u->toggle_count};
+    if (u->toggle_count > 0)
+        memcpy(map.toggles, u->toggles, u->toggle_count * sizeof(*u->toggles));
+    return map;
+}
+
+static bool may_decay(const spsh__update *u)
+{
+    return u->decays || u->toggle_count > 0;
+}
+
 void spsh__cuda_sgd(spsh__backend *b, const spsh__sgd *o, const spsh__update *u)
 {
     spsh__sgd_job job = {.weights = spsh__cuda_array(b, u->weights),
@@ -52,9 +65,10 @@ void spsh__cuda_sgd(spsh__backend *b, const spsh__sgd *o, const spsh__update *u)
                          .count = u->count,
                          .rate = (float)o->rate,
                          .momentum = (float)o->momentum,
-                         .decay = u->decays ? (float)o->weight_decay : 0,
+                         .decay = may_decay(u) ? (float)o->weight_decay : 0,
                          .gradient_scale = (float)u->gradient_scale,
-                         .is_nesterov = o->is_nesterov};
+                         .is_nesterov = o->is_nesterov,
+                         .map = map_of(u)};
     spsh__device_use uses[3] = {spsh__cuda_writes(u->weights, u->count),
                                 spsh__cuda_reads(u->gradients, u->count)};
     uint32_t use_count = 2;
@@ -80,7 +94,7 @@ void spsh__cuda_adamw(spsh__backend *b, const spsh__adamw *o, const spsh__update
         .gradients = spsh__cuda_array(b, u->gradients),
         .moments = {spsh__cuda_array(b, u->moments[0]), spsh__cuda_array(b, u->moments[1])},
         .count = u->count,
-        .keep = (float)(u->decays ? 1 - o->rate * o->weight_decay : 1),
+        .keep = (float)(may_decay(u) ? 1 - o->rate * o->weight_decay : 1),
         .beta1 = (float)o->beta1,
         .beta2 = (float)o->beta2,
         .gain1 = (float)(1 - o->beta1),
@@ -88,7 +102,8 @@ void spsh__cuda_adamw(spsh__backend *b, const spsh__adamw *o, const spsh__update
         .epsilon = (float)o->epsilon,
         .gradient_scale = (float)u->gradient_scale,
         .step = (float)(o->rate / (1 - pow(o->beta1, t))),
-        .root = (float)(1 / sqrt(1 - pow(o->beta2, t)))
+        .root = (float)(1 / sqrt(1 - pow(o->beta2, t))),
+        .map = map_of(u)
     };
     const spsh__device_use uses[] = {
         spsh__cuda_writes(u->weights, u->count), spsh__cuda_reads(u->gradients, u->count),

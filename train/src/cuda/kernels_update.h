@@ -9,6 +9,7 @@
 
 #include <math.h>
 
+#include "backend/backend.h"
 #include "device_values.h"
 
 /* X(NUMBER, name, type of the job) */
@@ -77,22 +78,58 @@ DEVICE void spsh__kernel_sum_parts(const spsh__square_job *job, const spsh__kern
 
 /* ---- optimizers: g = gradient * gradient_scale */
 
+/* Which elements of a slice decay: spsh__update. */
+typedef struct spsh__decay_map {
+    uint64_t offset;
+    uint32_t count, padding; /* toggles; 0: all elements decay, or the decay is none */
+    uint32_t toggles[SPSH__UPDATE_TOGGLES];
+} spsh__decay_map;
+
+DEVICE bool device_decays(const spsh__decay_map *map, uint64_t at)
+{
+    const uint64_t block = (map->offset + at) / SPSH__UPDATE_BLOCK;
+    uint32_t low = 0, high = map->count; /* toggles before low are at most block */
+    if (map->count == 0)
+        return true;
+    while (low < high) {
+        const uint32_t middle = (low + high) / 2;
+        if (map->toggles[middle] <= block)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low % 2 != 0;
+}
+
+/* A run of four adjacent elements begins at a multiple of four, so it is in one block. */
+DEVICE void device_run_decays(const spsh__decay_map *map, const device_run *r, bool decays[4])
+{
+    const bool first = device_decays(map, r->at);
+    for (uint32_t k = 0; k < 4; k++)
+        decays[k] = r->step == 1 || map->count == 0
+                        ? first
+                        : device_decays(map, r->at + (uint64_t)k * r->step);
+}
+
 typedef struct spsh__sgd_job {
     spsh__device_array weights, gradients, moment; /* moment: NULL without momentum */
     uint64_t count;
     float rate, momentum, decay, gradient_scale;
     uint32_t is_nesterov, is_wide;
+    spsh__decay_map map;
 } spsh__sgd_job;
 
 DEVICE void device_sgd_run(const spsh__sgd_job *job, const device_run *r)
 {
     float w[4], g[4], m[4];
+    bool decays[4];
+    device_run_decays(&job->map, r, decays);
     device_load_run(&job->weights, r, w);
     device_load_run(&job->gradients, r, g);
     if (job->moment.data != NULL)
         device_load_run(&job->moment, r, m);
     for (uint32_t k = 0; k < 4; k++) {
-        g[k] = g[k] * job->gradient_scale + job->decay * w[k];
+        g[k] = g[k] * job->gradient_scale + (decays[k] ? job->decay : 0) * w[k];
         if (job->moment.data != NULL) {
             m[k] = job->momentum * m[k] + g[k];
             g[k] = job->is_nesterov != 0 ? g[k] + job->momentum * m[k] : m[k];
@@ -115,11 +152,14 @@ typedef struct spsh__adamw_job {
     float step; /* rate / (1 - beta1^t) */
     float root; /* 1 / sqrt(1 - beta2^t) */
     uint32_t is_wide;
+    spsh__decay_map map;
 } spsh__adamw_job;
 
 DEVICE void device_adamw_run(const spsh__adamw_job *job, const device_run *r)
 {
     float w[4], g[4], m[4], v[4];
+    bool decays[4];
+    device_run_decays(&job->map, r, decays);
     device_load_run(&job->weights, r, w);
     device_load_run(&job->gradients, r, g);
     device_load_run(&job->moments[0], r, m);
@@ -128,7 +168,8 @@ DEVICE void device_adamw_run(const spsh__adamw_job *job, const device_run *r)
         g[k] *= job->gradient_scale;
         m[k] = job->beta1 * m[k] + job->gain1 * g[k];
         v[k] = job->beta2 * v[k] + job->gain2 * g[k] * g[k];
-        w[k] = w[k] * job->keep - job->step * (m[k] / (sqrtf(v[k]) * job->root + job->epsilon));
+        w[k] = w[k] * (decays[k] ? job->keep : 1) -
+               job->step * (m[k] / (sqrtf(v[k]) * job->root + job->epsilon));
     }
     device_store_run(&job->weights, r, w);
     device_store_run(&job->moments[0], r, m);

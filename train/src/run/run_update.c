@@ -5,30 +5,21 @@
 
 #include "speechshard/inside.h"
 
-/* Update the elements of a parameter that are in the slice. */
-static void update_part(const spsh__optimizer *o, const spsh__parameter *p,
-                        const spsh__slice_update *u)
+/* Update elements of the slice, from `first` in the arena on. like: decay of them. */
+static void update_range(const spsh__optimizer *o, const spsh__slice_update *u, spsh__slice range,
+                         const spsh__update *like)
 {
     const spsh__backend_ops *ops = u->backend->ops;
     const spsh__learner *l = o->learner;
-    const spsh__slice *slice = u->slice;
-    const uint64_t first = p->offset > slice->offset ? p->offset : slice->offset;
-    const uint64_t end = p->offset + p->count < slice->offset + slice->count
-                             ? p->offset + p->count
-                             : slice->offset + slice->count;
-    if (first >= end)
-        return;
-    const spsh__update update = {
-        .weights = spsh__at(ops, l->updated, first),
-        .gradients = spsh__at(ops, u->gradients, first - slice->offset),
-        .moments = {l->moments[0].data == NULL ? l->moments[0]
-                                               : spsh__at(ops, l->moments[0], first),
-                    l->moments[1].data == NULL ? l->moments[1]
-                                               : spsh__at(ops, l->moments[1], first)},
-        .count = end - first,
-        .decays = p->decays,
-        .gradient_scale = u->gradient_scale,
-    };
+    spsh__update update = *like;
+    update.weights = spsh__at(ops, l->updated, range.offset);
+    update.gradients = spsh__at(ops, u->gradients, range.offset - u->slice->offset);
+    for (int i = 0; i < 2; i++)
+        update.moments[i] =
+            l->moments[i].data == NULL ? l->moments[i] : spsh__at(ops, l->moments[i], range.offset);
+    update.count = range.count;
+    update.offset = range.offset;
+    update.gradient_scale = u->gradient_scale;
     if (o->config->is_adamw) {
         spsh__adamw adamw = o->config->adamw;
         adamw.rate = u->rate;
@@ -41,10 +32,49 @@ static void update_part(const spsh__optimizer *o, const spsh__parameter *p,
     }
 }
 
+/* Update the elements of a parameter that are in the slice. */
+static void update_part(const spsh__optimizer *o, const spsh__parameter *p,
+                        const spsh__slice_update *u)
+{
+    const spsh__slice *slice = u->slice;
+    const uint64_t first = p->offset > slice->offset ? p->offset : slice->offset;
+    const uint64_t end = p->offset + p->count < slice->offset + slice->count
+                             ? p->offset + p->count
+                             : slice->offset + slice->count;
+    const spsh__update like = {.decays = p->decays};
+    if (first < end)
+        update_range(o, u, (spsh__slice){first, end - first}, &like);
+}
+
+/* List the blocks of the arena at which decay begins or ends. Return the number of toggles, or 0 if
+ * there are too many. */
+static uint32_t list_toggles(const spsh__optimizer *o, uint32_t toggles[SPSH__UPDATE_TOGGLES])
+{
+    const uint32_t parameters = spsh__model_parameter_count(o->model);
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < parameters; i++) {
+        const spsh__parameter *p = spsh__model_parameter(o->model, i);
+        if (p->decays == (count % 2 != 0))
+            continue;
+        if (count == SPSH__UPDATE_TOGGLES || p->offset % SPSH__UPDATE_BLOCK != 0)
+            return 0;
+        toggles[count++] = (uint32_t)(p->offset / SPSH__UPDATE_BLOCK);
+    }
+    return count;
+}
+
+/* On a device, one kernel updates the slice, because launches of small ones take longer than their
+ * work. Gaps between parameters are zero, and stay zero. */
 void spsh__optimizer_update(const spsh__optimizer *o, const spsh__slice_update *u)
 {
     const uint32_t count = spsh__model_parameter_count(o->model);
-    for (uint32_t p = 0; p < count; p++)
+    uint32_t toggles[SPSH__UPDATE_TOGGLES];
+    const spsh__update like = {
+        .toggles = toggles,
+        .toggle_count = u->backend->ops->stream_fn != NULL ? list_toggles(o, toggles) : 0};
+    if (like.toggle_count > 0 && u->slice->count > 0)
+        update_range(o, u, *u->slice, &like);
+    for (uint32_t p = 0; like.toggle_count == 0 && p < count; p++)
         update_part(o, spsh__model_parameter(o->model, p), u);
 }
 
