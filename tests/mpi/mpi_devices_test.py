@@ -179,6 +179,21 @@ def test_strategies_in_step():
             remove("cpu", "cuda")
 
 
+def test_model_of_a_node():
+    """With NCCL, no message contains the leader's model."""
+    sent = {}
+    runs = {"cpu": "train.backend=cpu", "host": "train.exchange=host", "nccl": "train.exchange=nccl"}
+    for run, more in runs.items():
+        done = train(2, run, *NODES, "train.outer=d1-model", *OWN_MODELS, more)
+        equal("gradients are summed on the devices by NCCL" in done.output, run == "nccl", f"said {done.output}")
+        model = 4 * int(re.search("([0-9]+) weights on", done.output)[1])
+        near(steps(run), steps("cpu"), more)
+        sent[run] = [step["sent_bytes"] for step in steps(run)[1:]]
+    check(min(sent["cpu"] + sent["host"]) > model, f"sent {sent}, and the model has {model} bytes")
+    check(max(sent["nccl"]) < model / 4, f"sent {sent}, and the model has {model} bytes")
+    remove(*runs)
+
+
 def check_free(count, *words):
     done = train(count, "free", *words, *OWN_MODELS, "served:free")
     check("computes on cuda" in done.output, f"{words} on {count}: {done.output}")
@@ -267,7 +282,8 @@ try:
     equal(subprocess.run([RANK, base, "make"], check=False).returncode, 0, "the dataset")
     if WHICH == "sums":
         run_tests(test_nccl, test_host, test_halves, test_losses_of_halves, test_other_numbers_of_devices, test_overflow,
-                  test_which_exchange, test_strategies_in_step, test_free_strategies, test_two_free_learners, only=ONLY)
+                  test_which_exchange, test_strategies_in_step, test_model_of_a_node, test_free_strategies,
+                  test_two_free_learners, only=ONLY)
     else:
         run_tests(test_a_collective_that_does_not_come, test_a_rank_that_does_not_join, test_a_rank_that_is_killed,
                   test_a_rank_that_is_killed_during_a_call, test_a_rank_that_hangs, only=ONLY)

@@ -264,6 +264,19 @@ static spsh_status sum_gather(void *state, spsh__backend_buffer arena, spsh_erro
     return rc == SPSH_OK ? land(d, err) : rc;
 }
 
+static spsh_status sum_share(void *state, spsh__backend_buffer values, uint64_t count,
+                             spsh_error *err)
+{
+    spsh__device_sum *d = state;
+    if (d->collectives == NULL)
+        return SPSH_OK;
+    spsh_status rc = spsh__collectives_behind(d->collectives, err);
+    if (rc == SPSH_OK)
+        rc = start(d, SPSH__COLLECTIVE_BROADCAST, values, count,
+                   "sending the weights of rank 0 to all ranks", err);
+    return rc == SPSH_OK ? land(d, err) : rc;
+}
+
 static spsh_status sum_align(void *state, spsh_error *err)
 {
     spsh__device_sum *d = state;
@@ -272,13 +285,10 @@ static spsh_status sum_align(void *state, spsh_error *err)
         return SPSH_OK;
     spsh__learner_arenas(d->learner, arenas);
     spsh_status rc = spsh__learner_check_sizes(d->learner, err);
-    if (rc == SPSH_OK)
-        rc = spsh__collectives_behind(d->collectives, err);
     for (size_t i = 0; rc == SPSH_OK && i < SPSH__ARENAS; i++)
         if (arenas[i].buffer.data != NULL)
-            rc = start(d, SPSH__COLLECTIVE_BROADCAST, arenas[i].buffer, arenas[i].elements,
-                       "sending the weights of rank 0 to all ranks", err);
-    return rc == SPSH_OK ? land(d, err) : rc;
+            rc = sum_share(d, arenas[i].buffer, arenas[i].elements, err);
+    return rc;
 }
 
 /* Even index: this rank's part of a bucket. Odd index: the rest of the bucket, which all ranks
@@ -317,6 +327,7 @@ static const spsh__sum_ops sum_ops = {
     .skip_fn = sum_skip,
     .end_fn = sum_end,
     .squares_fn = sum_squares,
+    .share_fn = sum_share,
     .slice_fn = sum_slice,
     .gather_fn = sum_gather,
     .close_fn = sum_close,

@@ -252,6 +252,13 @@ spsh_status spsh__strategy_sum_square_sum(spsh__strategy *s, double *ret, spsh_e
     return sum->ops->squares_fn(sum->state, ret, err);
 }
 
+spsh_status spsh__strategy_sum_share(spsh__strategy *s, spsh__backend_buffer values, uint64_t count,
+                                     spsh_error *err)
+{
+    const spsh__sum *sum = s->state;
+    return sum->ops->share_fn(sum->state, values, count, err);
+}
+
 bool spsh__strategy_sum_part(const spsh__strategy *s, uint32_t number, spsh__slice *ret)
 {
     const spsh__sum *sum = s->state;

@@ -155,6 +155,10 @@ typedef struct spsh__strategy_ops {
      * applied late. */
     spsh_status (*flush_fn)(spsh__strategy *s, double *totals, uint32_t count, bool *ret_is_due,
                             spsh_error *err);
+    /* Copy rank 0's values to all ranks on their devices. Only if `exchange` is NCCL. NULL: the
+     * strategy has no NCCL. */
+    spsh_status (*share_fn)(spsh__strategy *s, spsh__backend_buffer values, uint64_t count,
+                            spsh_error *err);
     /* Make the moments complete on all ranks. */
     spsh_status (*gather_fn)(spsh__strategy *s, spsh_error *err);
     /* has_own_model strategies, on all ranks, outside of steps. After settle_fn, no exchange is in

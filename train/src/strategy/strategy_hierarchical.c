@@ -3,7 +3,8 @@
  *
  *     node      ranks n S ... n S + S - 1 sum their gradients; the first rank leads
  *     leaders   run the outer strategy with the node's gradient; after they read their arena before
- *               forward, they send it to their node
+ *               forward, they send it to their node: with NCCL if the inner strategy uses it, else
+ *               over comm.h
  *
  * With one node, the results are the bits of the synchronous strategy. With one rank per node, they
  * are the bits of the outer strategy. Only the leaders hold the optimizer's moments.
@@ -58,7 +59,11 @@ static spsh_status start_inner(spsh__strategy *s, spsh_error *err)
         rc = SPSH_FAIL(err, SPSH_E_INVALID_ARG,
                        "'%s' cannot be the inner strategy: the ranks of a node share one model",
                        name);
-    return rc != SPSH_OK ? rc : h->inner->ops->start_fn(h->inner, &h->node, err);
+    if (rc == SPSH_OK)
+        rc = h->inner->ops->start_fn(h->inner, &h->node, err);
+    s->learner->exchange = h->node.exchange;
+    memcpy(s->learner->exchange_reason, h->node.exchange_reason, sizeof(h->node.exchange_reason));
+    return rc;
 }
 
 static spsh_status start_outer(spsh__strategy *s, spsh_error *err)
@@ -109,6 +114,14 @@ static spsh_status start(spsh__strategy *s, spsh__learner *l, spsh_error *err)
 
 /* ---- steps ---- */
 
+/* Copy the leader's values to its node. */
+static spsh_status share(hierarchy *h, spsh__parts *parts, spsh_error *err)
+{
+    if (h->node.exchange == SPSH__EXCHANGE_NCCL && h->inner->ops->share_fn != NULL)
+        return h->inner->ops->share_fn(h->inner, parts->arena, parts->elements, err);
+    return spsh__arena_align(h->node_comm, parts, err);
+}
+
 static spsh_status before_forward(spsh__strategy *s, spsh_error *err)
 {
     hierarchy *h = state_of(s);
@@ -117,7 +130,7 @@ static spsh_status before_forward(spsh__strategy *s, spsh_error *err)
     if (h->outer != NULL)
         rc = h->outer->ops->before_forward_fn(h->outer, err);
     if (rc == SPSH_OK)
-        rc = spsh__arena_align(h->node_comm, &h->parts, err);
+        rc = share(h, &h->parts, err);
     return rc != SPSH_OK ? rc : h->inner->ops->before_forward_fn(h->inner, err);
 }
 
@@ -184,8 +197,8 @@ static spsh_status consensus(spsh__strategy *s, bool is_taken, spsh_error *err)
     spsh_status rc =
         h->outer != NULL ? h->outer->ops->consensus_fn(h->outer, is_taken, err) : SPSH_OK;
     if (rc == SPSH_OK)
-        rc = spsh__arena_align(h->node_comm, &h->parts, err);
-    return rc != SPSH_OK ? rc : spsh__arena_align(h->node_comm, &h->statistics, err);
+        rc = share(h, &h->parts, err);
+    return rc != SPSH_OK ? rc : share(h, &h->statistics, err);
 }
 
 static void close_state(spsh__strategy *s)

@@ -49,6 +49,8 @@ spsh_status spsh__strategy_sum_skip_leaf(spsh__strategy *s, uint32_t leaf, spsh_
 spsh_status spsh__strategy_sum_after_backward(spsh__strategy *s, const double *rows, double *totals,
                                               uint32_t count, spsh_error *err);
 spsh_status spsh__strategy_sum_square_sum(spsh__strategy *s, double *ret, spsh_error *err);
+spsh_status spsh__strategy_sum_share(spsh__strategy *s, spsh__backend_buffer values, uint64_t count,
+                                     spsh_error *err);
 bool spsh__strategy_sum_part(const spsh__strategy *s, uint32_t number, spsh__slice *ret);
 /* Send the weights of all parts, or the moments, to all ranks, if each rank updates its part. */
 spsh_status spsh__strategy_sum_share_weights(spsh__strategy *s, spsh_error *err);
@@ -93,7 +95,8 @@ spsh_status spsh__strategy_unknown(const spsh__message *message, spsh_error *err
     .before_forward_fn = spsh__strategy_sum_before_forward,                                        \
     .on_bucket_fn = spsh__strategy_sum_on_bucket, .skip_leaf_fn = spsh__strategy_sum_skip_leaf,    \
     .after_backward_fn = spsh__strategy_sum_after_backward,                                        \
-    .square_sum_fn = spsh__strategy_sum_square_sum, .close_fn = spsh__strategy_sum_close
+    .square_sum_fn = spsh__strategy_sum_square_sum, .share_fn = spsh__strategy_sum_share,          \
+    .close_fn = spsh__strategy_sum_close
 /* ... or each learner uses its own gradients ... */
 #define SPSH__STRATEGY_OWN                                                                         \
     .on_bucket_fn = spsh__strategy_own_bucket, .skip_leaf_fn = spsh__strategy_own_leaf,            \

@@ -20,6 +20,9 @@ typedef struct spsh__sum_ops {
     spsh_status (*end_fn)(void *state, const double *rows, double *totals, uint32_t count,
                           spsh_error *err);                               /* after_backward_fn */
     spsh_status (*squares_fn)(void *state, double *ret, spsh_error *err); /* square_sum_fn */
+    /* Copy rank 0's values to all ranks. NULL: on the host. */
+    spsh_status (*share_fn)(void *state, spsh__backend_buffer values, uint64_t count,
+                            spsh_error *err);
     /* Get the index-th slice that this rank updates. Return false past the last one. */
     bool (*slice_fn)(const void *state, uint32_t index, spsh__slice *ret);
     /* Send the slices of all ranks, from a buffer of the arena's shape, to all ranks. */
