@@ -244,7 +244,7 @@ typedef struct spsh__update {
      * all. */
     const uint32_t *toggles;
     uint32_t toggle_count; /* at most SPSH__UPDATE_TOGGLES */
-    uint64_t offset;       /* of the slice in the arena */
+    uint64_t offset;       /* position of the slice in the arena */
 } spsh__update;
 
 /* Features of a batch, in the device's memory, in the layout of the model: zeros past the lengths.

@@ -81,7 +81,7 @@ DEVICE void spsh__kernel_sum_parts(const spsh__square_job *job, const spsh__kern
 /* Which elements of a slice decay: spsh__update. */
 typedef struct spsh__decay_map {
     uint64_t offset;
-    uint32_t count, padding; /* toggles; 0: all elements decay, or the decay is none */
+    uint32_t count, padding; /* toggles; 0: the same decay holds for all elements */
     uint32_t toggles[SPSH__UPDATE_TOGGLES];
 } spsh__decay_map;
 
