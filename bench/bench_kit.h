@@ -10,6 +10,7 @@
 #include <time.h>
 
 #include "speechshard/base.h"
+#include "speechshard/inside.h" /* here, because its parameters would shadow err */
 
 static spsh_error err = SPSH_ERROR_INIT;
 

@@ -31,5 +31,5 @@ function(speechshard_add_ffmpeg_plugin)
     target_link_libraries(speechshard_ffmpeg PRIVATE PkgConfig::FFMPEG Threads::Threads m)
     target_link_options(speechshard_ffmpeg PRIVATE LINKER:-z,defs
         "LINKER:--version-script=${PROJECT_SOURCE_DIR}/cmake/speechshard.map")
-    install(TARGETS speechshard_ffmpeg LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+    install(TARGETS speechshard_ffmpeg LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT ffmpeg)
 endfunction()

@@ -4,9 +4,9 @@
 #
 #     tools/debian-packages.sh [OUTDIR]         (default: build/debian/packages)
 #
-# The packages are for the release of Debian that builds them. They do not contain the CUDA plug-in.
-# To install all: `apt-get install OUTDIR/*.deb`. Objects stay in build/debian/speechshard for the
-# next time.
+# The packages are for the release of Debian that builds them. They contain neither the CUDA plug-in
+# nor the FFmpeg plug-in. To install all: `apt-get install OUTDIR/*.deb`. Objects stay in
+# build/debian/speechshard for the next time.
 set -eu
 [ $# -eq 0 ] || { mkdir -p "$1" && set -- "$(cd "$1" && pwd)"; }
 cd "$(dirname "$0")/.."

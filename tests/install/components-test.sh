@@ -1,6 +1,6 @@
 #!/bin/sh
 # components-test.sh BUILD_DIR: each installed file is in one component, no component is empty, and
-# each component except the CUDA plug-in is in one Debian package. The name of the package of the
+# each component except the plug-ins is in one Debian package. The name of the package of the
 # libraries has the soname's version.
 set -eu
 
@@ -22,9 +22,9 @@ components="command development"
 if ls "$build"/shardfmt/*.so >/dev/null 2>&1; then
     components="$components runtime"
 fi
-if [ -e "$build/libspeechshard-cuda.so" ]; then
-    components="$components cuda"
-fi
+for plugin in cuda ffmpeg; do
+    [ ! -e "$build/libspeechshard-$plugin.so" ] || components="$components $plugin"
+done
 for component in $components; do
     files "$component" --component "$component"
 done
@@ -36,7 +36,7 @@ fi
 for component in $components; do
     echo "$component: $(wc -l <"$work/$component.files") files"
     [ -s "$work/$component.files" ] || { echo "the component is empty"; exit 1; }
-    [ "$component" = cuda ] || [ "$(grep -c "^.\$(call install,.*,$component)\$" "$packaging/rules")" -eq 1 ] ||
+    [ "$component" = cuda ] || [ "$component" = ffmpeg ] || [ "$(grep -c "^.\$(call install,.*,$component)\$" "$packaging/rules")" -eq 1 ] ||
         { echo "tools/packaging/debian/rules does not install the component $component once"; exit 1; }
     cat "$work/$component.files" >>"$work/sum"
 done

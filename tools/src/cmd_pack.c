@@ -297,8 +297,7 @@ int spsh__cmd_pack(int argc, char **argv)
          "keep, else pcm)",
          &a.dedupe, 0, 0},
         {"decoder", 0, SPSH_CLI_CHOICE, "builtin|ffmpeg",
-         "ffmpeg: also decode m4a, webm, wma, amr, aiff, caf, ... with a plug-in (default: "
-         "builtin)",
+         "ffmpeg: also decode m4a, webm, wma, amr, and others with a plug-in (default: builtin)",
          &a.decoder, 0, 0},
         {"rate", 0, SPSH_CLI_COUNT, "HZ", "resample all audio; implies --codec pcm", &a.rate_hz,
          SPSH_PACK_RATE_HZ_MIN, SPSH_PACK_RATE_HZ_MAX},

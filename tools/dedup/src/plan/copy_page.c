@@ -234,8 +234,8 @@ const char *spsh__copy_class_meaning(spsh_copy_class kind)
         "one contains the other",
         "a shared segment: a jingle, or one recording that was cut in two ways",
         "the same recording at another speed",
-        "bits and envelope agree, but the waveforms do not: a copy through a codec that discards "
-        "the phase, or not a copy",
+        ("bits and envelope agree, but the waveforms do not: a copy through a codec that discards "
+         "the phase, or not a copy"),
         "the same performance through another microphone",
         "the same words spoken again: not a copy",
     };
