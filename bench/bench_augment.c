@@ -63,7 +63,7 @@ static double measure(spsh_augmenter *augmenter, const bench_case *one,
     uint64_t utterances = 0;
     augmenter->isa = one->isa;
     for (; spent < 0.05; utterances++) {
-        check_ok(spsh_augment_samples(augmenter, &one->draw, input, out, &err));
+        check_ok(spsh_augment_samples(augmenter, &one->draw, input, out, &failure));
         spent = cpu_seconds() - begin;
     }
     return (double)(input->sample_count * utterances) / RATE / spent;
@@ -76,8 +76,8 @@ int main(int argc, char **argv)
     const uint64_t count = (uint64_t)(seconds * RATE);
     spsh_augment_options options = SPSH_AUGMENT_OPTIONS_INIT;
     spsh_augmenter *augmenter = NULL;
-    check_ok(spsh_augment_options_parse("speeds=0.9:0.97:1.1", &options, &err));
-    check_ok(spsh_augmenter_open(&options, count, ROOM_MAX, NULL, &augmenter, &err));
+    check_ok(spsh_augment_options_parse("speeds=0.9:0.97:1.1", &options, &failure));
+    check_ok(spsh_augmenter_open(&options, count, ROOM_MAX, NULL, &augmenter, &failure));
     spsh_augment_input input = {
         .samples = make_sound(count, 1, 1),
         .sample_count = count,

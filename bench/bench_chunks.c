@@ -57,11 +57,11 @@ static void run_chunker(void)
 {
     const spsh__chunk *chunks = NULL;
     size_t count = 0;
-    check_ok(spsh__chunker_begin(chunker, RATE, 1, &err));
+    check_ok(spsh__chunker_begin(chunker, RATE, 1, &failure));
     for (size_t at = 0; at < COUNT; at += PIECE)
-        check_ok(
-            spsh__chunker_push(chunker, pcm + at, COUNT - at < PIECE ? COUNT - at : PIECE, &err));
-    check_ok(spsh__chunker_finish(chunker, &chunks, &count, &err));
+        check_ok(spsh__chunker_push(chunker, pcm + at, COUNT - at < PIECE ? COUNT - at : PIECE,
+                                    &failure));
+    check_ok(spsh__chunker_finish(chunker, &chunks, &count, &failure));
     chunk_count = count;
 }
 
@@ -83,8 +83,8 @@ int main(void)
     must(pcm != NULL && copy != NULL, "memory");
     for (size_t i = 0; i < COUNT; i++)
         pcm[i] = (int32_t)(next_random(&random) >> 48) * 65536;
-    check_ok(spsh__canonical_new(&canonical, &err));
-    check_ok(spsh__chunker_new(&chunker, &err));
+    check_ok(spsh__canonical_new(&canonical, &failure));
+    check_ok(spsh__chunker_new(&chunker, &failure));
     for (size_t round = 0; round < ROUNDS; round++)
         for (size_t way = 0; way < WAYS; way++) {
             const double start = cpu_seconds();

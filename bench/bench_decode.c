@@ -68,8 +68,8 @@ static amount run_ours(const bench_file *file, bool skip_md5)
     spsh_decode_result result = SPSH_DECODE_RESULT_INIT;
     spsh_decoder_options options = SPSH_DECODER_OPTIONS_INIT;
     options.skip_md5 = skip_md5;
-    if (spsh_audio_decode_memory(file->bytes, file->codec, &options, NULL, NULL, &result, &err) !=
-        SPSH_OK)
+    if (spsh_audio_decode_memory(file->bytes, file->codec, &options, NULL, NULL, &result,
+                                 &failure) != SPSH_OK)
         return (amount){0, 0};
     double sample_bytes = result.info.format == SPSH_SAMPLE_I16 ? 2 : 4;
     return (amount){(double)result.samples * result.info.channels * sample_bytes,

@@ -79,10 +79,10 @@ static void add_cases(const char *preset)
         spsh_feature_options features = SPSH_FEATURE_OPTIONS_INIT;
         one->preset = preset;
         one->isa = isa->name;
-        check(spsh_feature_options_preset(preset, &features, &err), preset);
-        check(spsh_featgen_open(&features, NULL, &one->featgen, &err), preset);
+        check(spsh_feature_options_preset(preset, &features, &failure), preset);
+        check(spsh_featgen_open(&features, NULL, &one->featgen, &failure), preset);
         one->featgen->isa = isa;
-        check(spsh_featgen_worker_open(one->featgen, &one->worker, &err), preset);
+        check(spsh_featgen_worker_open(one->featgen, &one->worker, &failure), preset);
         for (size_t file = 0; file < file_count; file++)
             one->frames += spsh_featgen_frame_count(one->featgen, files[file].count);
     }
@@ -106,7 +106,7 @@ static void run_features(bench_case *one, size_t round)
     const double start = cpu_seconds();
     for (size_t i = 0; i < file_count; i++) {
         const spsh_feature_input input = {.i16 = files[i].pcm, .sample_count = files[i].count};
-        check(spsh_featgen_compute(one->worker, &input, rows, &err), one->preset);
+        check(spsh_featgen_compute(one->worker, &input, rows, &failure), one->preset);
     }
     one->frame_ns[round] = (cpu_seconds() - start) * 1e9 / (double)one->frames;
 }

@@ -85,10 +85,10 @@ static double run_all(tally *sum)
             check_ok(spsh__fingerprint_new(
                 rate_hz,
                 (spsh__print_sink){.frames_fn = count_frames, .key_fn = count_key, .user = sum},
-                &maker, &err));
+                &maker, &failure));
         }
-        check_ok(spsh__fingerprint_push(maker, files[i].pcm, files[i].count, &err));
-        check_ok(spsh__fingerprint_finish(maker, &err));
+        check_ok(spsh__fingerprint_push(maker, files[i].pcm, files[i].count, &failure));
+        check_ok(spsh__fingerprint_finish(maker, &failure));
     }
     spsh__fingerprint_free(maker);
     return cpu_seconds() - start;
@@ -106,9 +106,9 @@ static figure time_align(void)
         const size_t samples = files[i].count < most ? files[i].count : most;
         spsh__print print = {0};
         spsh__alignment found = {0};
-        check_ok(spsh__print_make(files[i].rate_hz, files[i].pcm, samples, &print, &err));
+        check_ok(spsh__print_make(files[i].rate_hz, files[i].pcm, samples, &print, &failure));
         const double start = cpu_seconds();
-        check_ok(spsh__align(&print, &print, 0, limits, &found, &err));
+        check_ok(spsh__align(&print, &print, 0, limits, &found, &failure));
         times[count++] = (cpu_seconds() - start) * 1e3;
         spsh__print_free(&print);
     }

@@ -36,7 +36,7 @@ static void take_file(const char *path)
     for (size_t i = 0; i < count; i++)
         pcm[i] = pcm[i * channels];
     spsh__print print = {0};
-    check_ok(spsh__print_make((uint32_t)info.samplerate, pcm, count, &print, &err));
+    check_ok(spsh__print_make((uint32_t)info.samplerate, pcm, count, &print, &failure));
     for (size_t i = 0; i < print.key_count && real_count < KEYS_MAX; i++)
         real_keys[real_count++] = print.keys[i];
     spsh__print_free(&print);
@@ -124,16 +124,16 @@ int main(int argc, char **argv)
     for (int i = 5; i < argc; i++)
         take_file(argv[i]);
     const double start = now_ms();
-    check_ok(spsh__key_join_open(&options, &join, &err));
+    check_ok(spsh__key_join_open(&options, &join, &failure));
     for (uint64_t i = 0; i < utterances; i++) {
         const size_t count = is_copy(i) ? make_copy(i, keys) : make_keys(i, keys);
         planted += is_copy(i);
-        check_ok(spsh__key_join_add(join, i, keys, count, &err));
+        check_ok(spsh__key_join_add(join, i, keys, count, &failure));
     }
     const double added = now_ms();
-    rc = spsh__key_join_next(join, &candidate, &err);
+    rc = spsh__key_join_next(join, &candidate, &failure);
     const double joined = now_ms();
-    for (; rc == SPSH_OK; rc = spsh__key_join_next(join, &candidate, &err)) {
+    for (; rc == SPSH_OK; rc = spsh__key_join_next(join, &candidate, &failure)) {
         found += is_found(&candidate) && candidate.b != last_found;
         last_found = is_found(&candidate) ? candidate.b : last_found;
     }

@@ -10,13 +10,12 @@
 #include <time.h>
 
 #include "speechshard/base.h"
-#include "speechshard/inside.h" /* here, because its parameters would shadow err */
 
-static spsh_error err = SPSH_ERROR_INIT;
+static spsh_error failure = SPSH_ERROR_INIT;
 
 _Noreturn static inline void stop(const char *what)
 {
-    fprintf(stderr, "%s: %s: %s %s\n", program_invocation_short_name, what, err.message,
+    fprintf(stderr, "%s: %s: %s %s\n", program_invocation_short_name, what, failure.message,
             errno != 0 ? strerror(errno) : "");
     exit(1);
 }

@@ -71,7 +71,7 @@ static int run_cold(const request *r, bool loader_first, round_result *result)
         if ((part == 0) == loader_first)
             rc = spsh__bench_load(&r->datasets, &options, r->seconds, &result->loaded);
         else
-            rc = spsh__bench_disk_random(&r->sample, 0, r->seconds, &result->disk);
+            rc = spsh__bench_disk_read(&r->sample, 0, false, r->seconds, &result->disk);
     }
     return rc;
 }

@@ -59,7 +59,7 @@ static void make_shard(const char *directory, uint32_t unit, uint64_t rows, spsh
     uint64_t random = unit, record = 0;
     opt.directory = directory;
     opt.unit = unit;
-    check_ok(spsh_shard_writer_open(&opt, &writer, &err));
+    check_ok(spsh_shard_writer_open(&opt, &writer, &failure));
     const spsh_record head = {.id = text_of("recording"),
                               .payload_bytes = 5,
                               .samples = 160000,
@@ -70,7 +70,7 @@ static void make_shard(const char *directory, uint32_t unit, uint64_t rows, spsh
                               .format = SPSH_SAMPLE_I16,
                               .bits_per_sample = 16,
                               .flags = SPSH_RECORD_UNDECODABLE};
-    check_ok(spsh_shard_writer_add_record(writer, &head, "hello", &record, &err));
+    check_ok(spsh_shard_writer_add_record(writer, &head, "hello", &record, &failure));
     for (uint64_t row = 0; row < rows; row++) {
         char id[64], source[128], speaker[16], text[400];
         const uint32_t who = (uint32_t)(next_random(&random) % 2000);
@@ -90,9 +90,9 @@ static void make_shard(const char *directory, uint32_t unit, uint64_t rows, spsh
                                           .language = text_of("en"),
                                           .text = text_of(text),
                                           .source = text_of(source)};
-        check_ok(spsh_shard_writer_add_utterance(writer, &utterance, &err));
+        check_ok(spsh_shard_writer_add_utterance(writer, &utterance, &failure));
     }
-    check_ok(spsh_shard_writer_seal(writer, seal, &err));
+    check_ok(spsh_shard_writer_seal(writer, seal, &failure));
     spsh_shard_writer_free(writer);
 }
 
@@ -119,7 +119,7 @@ static int make(const char *path, uint64_t utterances)
     opt.seals = seals;
     opt.seal_count = shards;
     opt.options_json = text_of("{}");
-    check_ok(spsh_dataset_publish(&opt, NULL, &err));
+    check_ok(spsh_dataset_publish(&opt, NULL, &failure));
     (void)snprintf(file, sizeof(file), "%s/index-00000001.spsh", path);
     if (stat(file, &info) != 0)
         return 1;
@@ -135,14 +135,15 @@ static int read_all(const char *path, uint64_t calls, uint32_t shards_open)
     spsh_reader *reader = NULL;
     uint64_t random = 1, bytes = 0;
     opt.shards_open_max = shards_open;
-    check_ok(spsh_dataset_open(path, &opt, &dataset, &err));
-    check_ok(spsh_reader_open(dataset, &reader, &err));
+    check_ok(spsh_dataset_open(path, &opt, &dataset, &failure));
+    check_ok(spsh_reader_open(dataset, &reader, &failure));
     const uint64_t count = spsh_dataset_info_get(dataset)->utterance_count;
     for (int round = 0; round < ROUNDS; round++) {
         const double begin = cpu_seconds();
         for (uint64_t i = 0; i < calls; i++) {
             spsh_utterance utterance;
-            check_ok(spsh_reader_metadata(reader, next_random(&random) % count, &utterance, &err));
+            check_ok(
+                spsh_reader_metadata(reader, next_random(&random) % count, &utterance, &failure));
             bytes += utterance.text.size_bytes;
         }
         printf("%.2f us a call\n", (cpu_seconds() - begin) * 1e6 / (double)calls);

@@ -124,7 +124,7 @@ static void write_dataset(const char *directory, uint64_t shards, uint64_t count
                                .cell_fn = cell,
                                .user = &l};
     l.shard_rows = index_files_shard_rows(&files);
-    check(index_files_write(&files, &err), "dataset");
+    check(index_files_write(&files, &failure), "dataset");
 }
 
 /* ---- measuring ---- */
@@ -189,7 +189,7 @@ static uint64_t resident_bytes(void)
 static spsh_dataset *open_dataset(const char *directory)
 {
     spsh_dataset *dataset = NULL;
-    check(spsh_dataset_open(directory, NULL, &dataset, &err), "open");
+    check(spsh_dataset_open(directory, NULL, &dataset, &failure), "open");
     return dataset;
 }
 
@@ -199,7 +199,7 @@ static double rows_ms(const spsh_dataset *dataset, uint64_t seed, uint64_t looku
     double begin = now_ms();
     for (uint64_t i = 0; i < lookups; i++) {
         spsh_row row;
-        check(spsh_dataset_rows(dataset, mix64(seed + i) % count, 1, &row, &err), "row");
+        check(spsh_dataset_rows(dataset, mix64(seed + i) % count, 1, &row, &failure), "row");
     }
     return now_ms() - begin;
 }
@@ -214,7 +214,8 @@ static double column_ns(const spsh_dataset *dataset, bool shuffled)
     for (uint64_t i = 0; i < calls; i++) {
         spsh_bytes element;
         const uint64_t at = shuffled ? mix64(i) % count : i;
-        check(spsh_dataset_column(dataset, SPSH_COLUMN_SAMPLES, at, 1, &element, &err), "column");
+        check(spsh_dataset_column(dataset, SPSH_COLUMN_SAMPLES, at, 1, &element, &failure),
+              "column");
         samples += element.data[0];
     }
     if (samples == 0)
@@ -225,12 +226,12 @@ static double column_ns(const spsh_dataset *dataset, bool shuffled)
 static double finds_ms(const spsh_dataset *dataset, uint64_t seed, uint64_t lookups)
 {
     spsh_reader *reader = NULL;
-    check(spsh_reader_open(dataset, &reader, &err), "reader");
+    check(spsh_reader_open(dataset, &reader, &failure), "reader");
     double begin = now_ms();
     for (uint64_t i = 0; i < lookups; i++) {
         uint64_t id = mix64(seed + i);
         uint64_t position = 0;
-        if (spsh_reader_find(reader, (spsh_bytes){(const uint8_t *)&id, 8}, &position, &err) !=
+        if (spsh_reader_find(reader, (spsh_bytes){(const uint8_t *)&id, 8}, &position, &failure) !=
             SPSH_E_NOT_FOUND)
             stop("find");
     }

@@ -71,7 +71,7 @@ static void make_shard(const char *directory, uint32_t unit, spsh_shard_seal *re
     opt.directory = directory;
     opt.unit = unit;
     memset(opt.dataset_id, 0x42, 16);
-    check_ok(spsh_shard_writer_open(&opt, &writer, &err));
+    check_ok(spsh_shard_writer_open(&opt, &writer, &failure));
     for (uint32_t n = 0; spsh_shard_writer_size(writer) + PAYLOAD_BYTES < SHARD_BYTES; n++) {
         char id[64], speaker[32];
         uint64_t record = 0;
@@ -88,7 +88,7 @@ static void make_shard(const char *directory, uint32_t unit, spsh_shard_seal *re
                                   .codec = SPSH_CODEC_FLAC,
                                   .format = SPSH_SAMPLE_I16,
                                   .bits_per_sample = 16};
-        check_ok(spsh_shard_writer_add_record(writer, &head, payload, &record, &err));
+        check_ok(spsh_shard_writer_add_record(writer, &head, payload, &record, &failure));
         const spsh_utterance row = {
             .id = text_of(id),
             .record = record,
@@ -101,9 +101,9 @@ static void make_shard(const char *directory, uint32_t unit, spsh_shard_seal *re
             .text = text_of("a sentence of about the length that people read aloud in ten seconds, "
                             "give or take a few words, which is what corpora of speech consist of"),
             .source = text_of(id)};
-        check_ok(spsh_shard_writer_add_utterance(writer, &row, &err));
+        check_ok(spsh_shard_writer_add_utterance(writer, &row, &failure));
     }
-    check_ok(spsh_shard_writer_seal(writer, ret_seal, &err));
+    check_ok(spsh_shard_writer_seal(writer, ret_seal, &failure));
     spsh_shard_writer_free(writer);
 }
 
@@ -126,7 +126,7 @@ static int make(const char *path, uint64_t shards)
     opt.seals = seals;
     opt.seal_count = shards;
     opt.options_json = text_of("{}");
-    check_ok(spsh_dataset_publish(&opt, NULL, &err));
+    check_ok(spsh_dataset_publish(&opt, NULL, &failure));
     return 0;
 }
 
@@ -139,7 +139,7 @@ static int verify(const char *path, bool cached, uint32_t jobs)
     opt.jobs = jobs;
     opt.flags = cached ? SPSH_VERIFY_CACHED : 0;
     stopwatch begin = now();
-    check_ok(spsh_verify(path, &opt, &result, &err));
+    check_ok(spsh_verify(path, &opt, &result, &failure));
     char what[64];
     (void)snprintf(what, sizeof(what), "verify %s%s jobs %u", result.engine,
                    result.direct ? " direct" : " cached", jobs);
@@ -161,7 +161,7 @@ static void choose(const spsh_dataset *dataset, place *places, uint64_t count)
     for (uint64_t n = 0; n < count; n++) {
         spsh_row row;
         check_ok(spsh_dataset_rows(dataset, next_random(&random) % info->utterance_count, 1, &row,
-                                   &err));
+                                   &failure));
         places[n] = (place){row.payload_shard, row.record_bytes, row.record_offset_bytes};
     }
 }
@@ -172,7 +172,7 @@ static int shuffled(const char *path, uint64_t count, uint32_t depth)
     spsh_read_engine *engine = NULL;
     uint32_t files[SHARDS_MAX];
     uint8_t file_ids[SHARDS_MAX][16];
-    check_ok(spsh_dataset_open(path, NULL, &dataset, &err));
+    check_ok(spsh_dataset_open(path, NULL, &dataset, &failure));
     const uint64_t shards = spsh_dataset_info_get(dataset)->shard_count;
     place *places = shards <= SHARDS_MAX ? malloc((size_t)count * sizeof(*places)) : NULL;
     if (places == NULL)
@@ -184,14 +184,14 @@ static int shuffled(const char *path, uint64_t count, uint32_t depth)
         .requests_max = depth,
         .files_max = SHARDS_MAX,
     };
-    check_ok(spsh_read_engine_open(&opt, &engine, &err));
+    check_ok(spsh_read_engine_open(&opt, &engine, &failure));
     for (uint64_t n = 0; n < shards; n++) {
         char name[32], file[4200];
         spsh_shard_seal seal;
-        check_ok(spsh_dataset_shard(dataset, n, &seal, &err));
+        check_ok(spsh_dataset_shard(dataset, n, &seal, &failure));
         spsh_shard_file_name(seal.unit, seal.number, name);
         (void)snprintf(file, sizeof(file), "%s/shards/%s", path, name);
-        check_ok(spsh_read_engine_add_file(engine, file, &files[n], &err));
+        check_ok(spsh_read_engine_add_file(engine, file, &files[n], &failure));
         memcpy(file_ids[n], seal.file_id, 16);
     }
     uint64_t asked = 0, bytes = 0;
@@ -203,11 +203,11 @@ static int shuffled(const char *path, uint64_t count, uint32_t depth)
         for (; asked < count && spsh_read_has_space(engine, places[asked].record_bytes); asked++)
             check_ok(spsh_read_submit(engine, files[places[asked].shard],
                                       places[asked].offset_bytes, places[asked].record_bytes, asked,
-                                      &err));
-        check_ok(spsh_read_wait(engine, &done, &err));
+                                      &failure));
+        check_ok(spsh_read_wait(engine, &done, &failure));
         must(done.status == SPSH_OK, "read");
         check_ok(spsh_record_check(file_ids[places[n].shard], done.offset_bytes, done.data,
-                                   done.got_bytes, &record, &payload, &err));
+                                   done.got_bytes, &record, &payload, &failure));
         bytes += done.got_bytes;
         spsh_read_recycle(engine, &done);
     }

@@ -97,7 +97,7 @@ static void write_dataset(const request *r)
     *domains = index_names_make("domain", 0, r->domains);
     if (domains->bytes == NULL)
         stop("memory");
-    check(index_files_write(&files, &err), "dataset");
+    check(index_files_write(&files, &failure), "dataset");
     index_names_free(domains);
 }
 
@@ -115,10 +115,10 @@ static opened open_all(const request *r, const char *cache)
     spsh_plan_options opt = SPSH_PLAN_OPTIONS_INIT;
     opt.seed = 1;
     opt.cache_dir = cache;
-    check(spsh_dataset_open(r->directory, NULL, &o.dataset, &err), "dataset");
+    check(spsh_dataset_open(r->directory, NULL, &o.dataset, &failure), "dataset");
     const spsh_dataset *const list[] = {o.dataset};
-    check(spsh_plan_open(list, 1, &opt, &o.plan, &err), "plan");
-    check(spsh_sampler_open(o.plan, 0, 8, &o.sampler, &err), "sampler");
+    check(spsh_plan_open(list, 1, &opt, &o.plan, &failure), "plan");
+    check(spsh_sampler_open(o.plan, 0, 8, &o.sampler, &failure), "sampler");
     return o;
 }
 
@@ -139,8 +139,8 @@ static void first_batch(const opened *o, unsigned percent)
 {
     spsh_planned_batch batch = SPSH_PLANNED_BATCH_INIT;
     const spsh_position place = place_at(o->plan, percent);
-    check(spsh_sampler_seek(o->sampler, &place, &err), "seek");
-    check(spsh_sampler_next(o->sampler, &batch, &err), "next");
+    check(spsh_sampler_seek(o->sampler, &place, &failure), "seek");
+    check(spsh_sampler_next(o->sampler, &batch, &failure), "next");
 }
 
 static void measure_open(const request *r, size_t rounds)
@@ -154,12 +154,12 @@ static void measure_open(const request *r, size_t rounds)
         times[i] = now_ms() - begin;
         const spsh_plan_info *info = spsh_plan_info_get(o.plan);
         spsh_position place = {.window = 0};
-        check(spsh_sampler_seek(o.sampler, &place, &err), "seek");
+        check(spsh_sampler_seek(o.sampler, &place, &failure), "seek");
         makes[i] = 1e30;
         for (place.window = 1; place.window < info->window_count && place.window < 6;
              place.window++) {
             begin = now_ms();
-            check(spsh_sampler_seek(o.sampler, &place, &err), "seek");
+            check(spsh_sampler_seek(o.sampler, &place, &failure), "seek");
             double took = now_ms() - begin;
             makes[i] = took < makes[i] ? took : makes[i];
         }
@@ -167,7 +167,7 @@ static void measure_open(const request *r, size_t rounds)
             uint32_t windows = info->window_count < 200 ? info->window_count - 10 : 190;
             place.window += windows - 6;
             begin = now_ms();
-            check(spsh_sampler_seek(o.sampler, &place, &err), "seek");
+            check(spsh_sampler_seek(o.sampler, &place, &failure), "seek");
             double took = now_ms() - begin - makes[0];
             skim = (double)(windows - 6) * (double)info->utterance_count /
                    (double)info->window_count / took / 1e3;
@@ -192,7 +192,7 @@ static void measure_resume(const request *r, const char *cache, size_t rounds)
     o = open_all(r, cache);
     uint64_t batches = 0;
     begin = now_ms();
-    check(spsh_plan_batch_count(o.plan, 0, &batches, &err), "epoch");
+    check(spsh_plan_batch_count(o.plan, 0, &batches, &failure), "epoch");
     printf("  \"epoch_gone_through_ms\": %.1f,\n", now_ms() - begin);
     for (size_t i = 0; i < rounds; i++) {
         begin = now_ms();

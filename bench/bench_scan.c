@@ -282,9 +282,9 @@ static void scan(const char *name, const char *root)
     must(layout != NULL, name);
     (void)getrusage(RUSAGE_SELF, &before);
     const double start_ms = now_ms();
-    check(spsh__view_open(&view_options, &view, &err), root);
+    check(spsh__view_open(&view_options, &view, &failure), root);
     const spsh_ingest_options options = {.view = view};
-    check(spsh__layout_scan(layout, &options, &sink, &err), root);
+    check(spsh__layout_scan(layout, &options, &sink, &failure), root);
     spsh__view_close(view);
     const double wall = (now_ms() - start_ms) / 1e3;
     (void)getrusage(RUSAGE_SELF, &after);

@@ -219,12 +219,12 @@ static void print_parts(void)
     must(near != NULL && cover != NULL, "memory");
     for (uint32_t i = 0; i < test_rows; i++) {
         const spsh_bytes row = {(const uint8_t *)text, test_text(i, text)};
-        check_ok(spsh__text_normalise(SPSH_TEXT_PROFILE_DEFAULT, row, &normal, &err));
-        check_ok(spsh__text_near_add(near, i, spsh__builder_bytes(&normal), &err));
-        check_ok(spsh__text_cover_add(cover, i, spsh__builder_bytes(&normal), &err));
+        check_ok(spsh__text_normalise(SPSH_TEXT_PROFILE_DEFAULT, row, &normal, &failure));
+        check_ok(spsh__text_near_add(near, i, spsh__builder_bytes(&normal), &failure));
+        check_ok(spsh__text_cover_add(cover, i, spsh__builder_bytes(&normal), &failure));
     }
-    check_ok(spsh__text_near_finish(near, &err));
-    check_ok(spsh__text_cover_finish(cover, &err));
+    check_ok(spsh__text_near_finish(near, &failure));
+    check_ok(spsh__text_cover_finish(cover, &failure));
     spsh__near_probe *near_probe = spsh__near_probe_new(near);
     spsh__cover_probe *cover_probe = spsh__cover_probe_new(cover);
     must(near_probe != NULL && cover_probe != NULL, "memory");
@@ -232,7 +232,7 @@ static void print_parts(void)
     double times[4] = {cpu_seconds()};
     for (uint32_t i = 0; i < PART_ROWS; i++) {
         const spsh_bytes row = {(const uint8_t *)text, sentence(i, text)};
-        check_ok(spsh__text_normalise(SPSH_TEXT_PROFILE_DEFAULT, row, &normal, &err));
+        check_ok(spsh__text_normalise(SPSH_TEXT_PROFILE_DEFAULT, row, &normal, &failure));
         sum += spsh__hash_of(spsh__builder_bytes(&normal)).low;
         spsh__builder_append_bytes(&texts, spsh__builder_bytes(&normal));
         ends[i + 1] = texts.size_bytes;
@@ -249,7 +249,7 @@ static void print_parts(void)
         const spsh__covered *covered = NULL;
         size_t count = 0;
         const spsh_bytes row = {texts.data + ends[i], (size_t)(ends[i + 1] - ends[i])};
-        check_ok(spsh__cover_probe_text(cover_probe, row, 0.5, &covered, &count, &err));
+        check_ok(spsh__cover_probe_text(cover_probe, row, 0.5, &covered, &count, &failure));
         sum += count;
     }
     times[3] = cpu_seconds();
@@ -270,14 +270,14 @@ static void audit(unsigned threads)
     char text[TEXT_BYTES];
     double wall = 0, made_wall = 0;
     check_ok(spsh__text_index_open(SPSH_TEXT_PROFILE_DEFAULT, (spsh__hit_rule){KEEP, NULL},
-                                   UINT64_C(4) << 30, &text_index, &err));
+                                   UINT64_C(4) << 30, &text_index, &failure));
     const double begin = cpu_seconds();
     for (uint64_t i = 0; i < test_rows; i++) {
         uint32_t number = 0;
         const spsh_bytes row = {(const uint8_t *)text, test_text(i, text)};
-        check_ok(spsh__text_index_add(text_index, row, &number, &err));
+        check_ok(spsh__text_index_add(text_index, row, &number, &failure));
     }
-    check_ok(spsh__text_index_finish(text_index, &err));
+    check_ok(spsh__text_index_finish(text_index, &failure));
     const double built = cpu_seconds() - begin;
     const double made = run_threads(threads, NULL, &made_wall);
     const double all = run_threads(threads, text_index, &wall);
@@ -309,11 +309,11 @@ static void add_rows(spsh__sort128 *sort)
         size_t count = 0;
         for (uint64_t i = first; i < train_rows && i < first + PIECE; i++) {
             const spsh_bytes row = {(const uint8_t *)text, train_text(i, text)};
-            check_ok(spsh__text_normalise(SPSH_TEXT_PROFILE_DEFAULT, row, &normal, &err));
+            check_ok(spsh__text_normalise(SPSH_TEXT_PROFILE_DEFAULT, row, &normal, &failure));
             const spsh__u128 hash = spsh__hash_of(spsh__builder_bytes(&normal));
             records[count++] = (spsh__u128){hash.high, hash.low >> ROW_BITS << ROW_BITS | i};
         }
-        check_ok(spsh__sort128_add(sort, records, count, &err));
+        check_ok(spsh__sort128_add(sort, records, count, &failure));
     }
     spsh__builder_free(&normal);
 }
@@ -335,11 +335,11 @@ static void self(uint64_t memory_bytes, const char *temporary)
     const double made = cpu_seconds() - made_begin;
     const double begin = process_seconds();
     const double wall = now_ms();
-    spsh_status rc = spsh__sort128_open(&options, &sort, &err);
+    spsh_status rc = spsh__sort128_open(&options, &sort, &failure);
     check_ok(rc);
     add_rows(sort);
     const double added = now_ms();
-    while ((rc = spsh__sort128_next(sort, &records, &count, &err)) == SPSH_OK) {
+    while ((rc = spsh__sort128_next(sort, &records, &count, &failure)) == SPSH_OK) {
         for (size_t i = 0; i < count; i++) {
             const spsh__u128 r = {records[i].high, records[i].low >> ROW_BITS};
             run = distinct > 0 && r.high == before.high && r.low == before.low ? run + 1 : 1;

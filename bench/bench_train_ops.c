@@ -41,7 +41,7 @@ static uint32_t lengths[BATCH];
 static spsh__backend_buffer take(size_t count, float scale)
 {
     spsh__backend_buffer buffer = {NULL, false};
-    check(table->alloc_fn(backend, count, &buffer, &err), "buffer");
+    check(table->alloc_fn(backend, count, &buffer, &failure), "buffer");
     float *values = malloc((count + 1) * sizeof(*values));
     must(values != NULL, "memory");
     for (size_t i = 0; i < count; i++)
@@ -226,8 +226,12 @@ static void adamw(op *o)
 {
     const spsh__adamw a = {1e-4, 0.9, 0.999, 1e-8, 1e-5, 10};
     const spsh__update u = {
-        o->weights, o->gradients, {o->x, o->y},
-          o->count, true, 1
+        .weights = o->weights,
+        .gradients = o->gradients,
+        .moments = {o->x, o->y},
+        .count = o->count,
+        .decays = true,
+        .gradient_scale = 1
     };
     table->adamw_fn(backend, &a, &u);
 }
@@ -236,8 +240,12 @@ static void sgd(op *o)
 {
     const spsh__sgd a = {1e-4, 0.9, 1e-5, true};
     const spsh__update u = {
-        o->weights, o->gradients, {o->x, {NULL, false}},
-          o->count, true, 1
+        .weights = o->weights,
+        .gradients = o->gradients,
+        .moments = {o->x, {NULL, false}},
+        .count = o->count,
+        .decays = true,
+        .gradient_scale = 1
     };
     table->sgd_fn(backend, &a, &u);
 }
@@ -310,7 +318,7 @@ int main(int argc, char **argv)
 {
     const char *name = argc > 1 ? argv[1] : "cpu";
     const unsigned long threads = argc > 2 ? strtoul(argv[2], NULL, 10) : 0;
-    check(spsh__backend_open(name, (uint32_t)threads, NULL, &backend, &err), name);
+    check(spsh__backend_open(name, (uint32_t)threads, NULL, &backend, &failure), name);
     table = backend->ops;
     for (uint32_t n = 0; n < BATCH; n++) /* 10 % of padding */
         lengths[n] = FRAMES / 2 - n * (FRAMES / 2) / 5 / BATCH;
@@ -324,7 +332,7 @@ int main(int argc, char **argv)
                 ops[i].ms[round] = now_ms() - start;
         }
     }
-    check(table->status_fn(backend, &err), "operators");
+    check(table->status_fn(backend, &failure), "operators");
     print();
     return 0;
 }

@@ -55,7 +55,7 @@ static void load(const char *path)
     size_t size = 0;
     uint8_t *data = bench_read_file(path, &size);
     check_ok(spsh_audio_decode_memory((spsh_bytes){data, size}, SPSH_CODEC_FLAC, NULL, take, NULL,
-                                      &result, &err));
+                                      &result, &failure));
     free(data);
 }
 
@@ -73,9 +73,9 @@ static void cut(spsh_codec codec, uint64_t samples)
             exit(1);
         if (codec == SPSH_CODEC_FLAC)
             check_ok(spsh_flac_encode(speech + at, SPSH_SAMPLE_I16, 16, samples, 1, RATE_HZ, data,
-                                      size, &size, &err));
+                                      size, &size, &failure));
         else
-            check_ok(spsh_pcm_encode(speech + at, samples, 1, data, size, &size, &err));
+            check_ok(spsh_pcm_encode(speech + at, samples, 1, data, size, &size, &failure));
         pieces[piece_count++] = (piece){
             .memory = data, .bytes = {data, size},
                  .samples = samples, .codec = codec
@@ -102,7 +102,7 @@ static FLAC__StreamDecoderWriteStatus on_write(const FLAC__StreamDecoder *decode
 static void decode_bare(const piece *p)
 {
     if (p->codec == SPSH_CODEC_PCM) {
-        check_ok(spsh_pcm_decode(p->bytes.data, p->bytes.size_bytes, 0, p->samples, pcm, &err));
+        check_ok(spsh_pcm_decode(p->bytes.data, p->bytes.size_bytes, 0, p->samples, pcm, &failure));
         return;
     }
     bench_stream stream = {p->bytes, 0};
@@ -116,7 +116,7 @@ static void decode_bare(const piece *p)
 static void read_all(spsh_decoder *decoder, const piece *p)
 {
     uint64_t got = 0;
-    check_ok(spsh_decoder_read_i16(decoder, pcm, p->samples, &got, &err));
+    check_ok(spsh_decoder_read_i16(decoder, pcm, p->samples, &got, &failure));
     if (got != p->samples)
         exit(1);
 }
@@ -129,7 +129,7 @@ static void decode_open(const piece *p)
     spsh_decoder *decoder = NULL;
     opt.sample_rate_hz = RATE_HZ;
     opt.skip_md5 = true;
-    check_ok(spsh_decoder_open(&source, p->codec, &opt, &decoder, &err));
+    check_ok(spsh_decoder_open(&source, p->codec, &opt, &decoder, &failure));
     read_all(decoder, p);
     spsh_decoder_free(decoder);
 }
@@ -145,9 +145,9 @@ static void decode_reopen(const piece *p)
     opt.sample_rate_hz = RATE_HZ;
     opt.skip_md5 = true;
     if (kept == NULL)
-        check_ok(spsh_decoder_open(&source, p->codec, &opt, &kept, &err));
+        check_ok(spsh_decoder_open(&source, p->codec, &opt, &kept, &failure));
     else
-        check_ok(spsh_decoder_reopen(kept, &source, p->codec, &opt, &err));
+        check_ok(spsh_decoder_reopen(kept, &source, p->codec, &opt, &failure));
     read_all(kept, p);
 }
 

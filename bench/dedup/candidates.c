@@ -103,9 +103,9 @@ static void make_clip(const recording *copy, size_t source, unsigned seconds, si
     *made = (clip){.source = source, .seconds = seconds, .start_s = (double)start / copy->rate_hz};
     memcpy(made->family, copy->family, sizeof(made->family));
     memcpy(made->id, copy->id, sizeof(made->id));
-    check_ok(spsh__fingerprint_new(copy->rate_hz, sink, &maker, &err));
-    check_ok(spsh__fingerprint_push(maker, copy->pcm + start, length, &err));
-    check_ok(spsh__fingerprint_finish(maker, &err));
+    check_ok(spsh__fingerprint_new(copy->rate_hz, sink, &maker, &failure));
+    check_ok(spsh__fingerprint_push(maker, copy->pcm + start, length, &failure));
+    check_ok(spsh__fingerprint_finish(maker, &failure));
     spsh__fingerprint_free(maker);
 }
 
@@ -204,10 +204,10 @@ static void join(spsh__join_mode mode, const char *mode_text, const char *family
     tally sums = {0};
     uint64_t copies = 0;
 
-    check_ok(spsh__key_join_open(&options, &at_work, &err));
+    check_ok(spsh__key_join_open(&options, &at_work, &failure));
     for (size_t i = 0; i < source_count; i++) {
         const spsh__print *print = &sources[i].print;
-        check_ok(spsh__key_join_add(at_work, i, print->keys, print->key_count, &err));
+        check_ok(spsh__key_join_add(at_work, i, print->keys, print->key_count, &failure));
         sums.source_keys += print->key_count;
     }
     for (size_t i = 0; i < clip_count; i++) {
@@ -219,11 +219,11 @@ static void join(spsh__join_mode mode, const char *mode_text, const char *family
         copies++;
         sums.copy_keys += is_dense ? copy->dense.count : copy->print.key_count;
         check_ok(is_dense ? spsh__key_join_add_test(at_work, source_count + i, copy->dense.keys,
-                                                    copy->dense.count, &err)
+                                                    copy->dense.count, &failure)
                           : spsh__key_join_add(at_work, source_count + i, copy->print.keys,
-                                               copy->print.key_count, &err));
+                                               copy->print.key_count, &failure));
     }
-    while ((rc = spsh__key_join_next(at_work, &candidate, &err)) == SPSH_OK)
+    while ((rc = spsh__key_join_next(at_work, &candidate, &failure)) == SPSH_OK)
         take_candidate(&candidate, &sums);
     must(rc == SPSH_E_END, "join");
     spsh__key_join_facts(at_work, &facts);
@@ -244,7 +244,7 @@ static void scan(const char *family, unsigned seconds)
     tally sums = {0};
     uint64_t copies = 0;
 
-    check_ok(spsh__frame_scan_open(&small, &err));
+    check_ok(spsh__frame_scan_open(&small, &failure));
     for (size_t i = 0; i < clip_count; i++) {
         clip *copy = &clips[i];
         if (!is_of(copy, family, seconds))
@@ -253,16 +253,16 @@ static void scan(const char *family, unsigned seconds)
         copies++;
         sums.copy_keys += copy->words.count;
         check_ok(spsh__frame_scan_add(small, source_count + i, copy->words.words, copy->words.count,
-                                      &err));
+                                      &failure));
     }
-    check_ok(spsh__frame_scan_ready(small, NULL, &err));
-    check_ok(spsh__frame_finder_new(small, &finder, &err));
+    check_ok(spsh__frame_scan_ready(small, NULL, &failure));
+    check_ok(spsh__frame_finder_new(small, &finder, &failure));
     for (size_t i = 0; i < source_count; i++) {
         const spsh__print *print = &sources[i].print;
         const spsh__candidate *found = NULL;
         size_t found_count = 0;
         const spsh__frame_stretch whole = {i, 0, print->frames, print->frame_count};
-        check_ok(spsh__frame_finder_run(finder, &whole, &found, &found_count, &err));
+        check_ok(spsh__frame_finder_run(finder, &whole, &found, &found_count, &failure));
         sums.source_keys += print->frame_count;
         for (size_t k = 0; k < found_count; k++)
             take_candidate(&found[k], &sums);

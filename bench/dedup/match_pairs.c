@@ -92,7 +92,7 @@ static spsh__alignment match(const spsh__print *query, const spsh__print *source
     int64_t offset = 0;
     if (spsh__align_search(query, source, limits, &offset)) {
         const double start = cpu_seconds();
-        check_ok(spsh__align(query, source, offset, limits, &found, &err));
+        check_ok(spsh__align(query, source, offset, limits, &found, &failure));
         wrong_pairs.align_seconds += cpu_seconds() - start;
         wrong_pairs.aligned++;
     }
@@ -145,7 +145,7 @@ static void match_clips(const recording *copy, uint64_t *state)
             continue;
         spsh__print clip = {0};
         const size_t start = recording_clip_start(copy, &copy->print, length, state);
-        check_ok(spsh__print_make(copy->rate_hz, copy->pcm + start, length, &clip, &err));
+        check_ok(spsh__print_make(copy->rate_hz, copy->pcm + start, length, &clip, &failure));
         match_copy(copy, (double)seconds, (double)start / copy->rate_hz, &clip);
         spsh__print_free(&clip);
     }

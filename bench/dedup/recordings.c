@@ -62,7 +62,7 @@ void recordings_read(const char *list, bool is_source,
 
 void recording_make_print(recording *file)
 {
-    check_ok(spsh__print_make(file->rate_hz, file->pcm, file->count, &file->print, &err));
+    check_ok(spsh__print_make(file->rate_hz, file->pcm, file->count, &file->print, &failure));
 }
 
 void recording_free(recording *file)

@@ -28,21 +28,21 @@ static inline void print_json_text(const char *text)
  * opened. */
 static inline void open_device(const char *path, spsh_cuda_device *device)
 {
-    if (spsh_cuda_open(path, &cuda, &err) != SPSH_OK) {
+    if (spsh_cuda_open(path, &cuda, &failure) != SPSH_OK) {
         printf("{\"measured\": false, \"reason\": ");
-        print_json_text(err.message);
+        print_json_text(failure.message);
         printf("}\n");
-        fprintf(stderr, "not measured: %s\n", err.message);
+        fprintf(stderr, "not measured: %s\n", failure.message);
         exit(0);
     }
-    check_ok(spsh_cuda_device_get(cuda, 0, device, &err));
+    check_ok(spsh_cuda_device_get(cuda, 0, device, &failure));
 }
 
 /* Never returns NULL. Free the memory with spsh_cuda_free. */
 static inline void *device_memory(size_t size_bytes)
 {
     void *memory = NULL;
-    check_ok(spsh_cuda_alloc(cuda, 0, size_bytes, &memory, &err));
+    check_ok(spsh_cuda_alloc(cuda, 0, size_bytes, &memory, &failure));
     return memory;
 }
 

@@ -35,12 +35,12 @@ static double speed_of(char *to, char *from, size_t size_bytes)
     double seconds[ROUNDS + 1];
     for (int round = 0; round <= ROUNDS; round++) {
         float ms = 0;
-        check_ok(spsh_cuda_event_record(cuda, first, stream, &err));
+        check_ok(spsh_cuda_event_record(cuda, first, stream, &failure));
         for (int i = 0; i < COPIES; i++)
-            check_ok(spsh_cuda_copy(cuda, to, from, size_bytes, stream, &err));
-        check_ok(spsh_cuda_event_record(cuda, last, stream, &err));
-        check_ok(spsh_cuda_event_synchronize(cuda, last, &err));
-        check_ok(spsh_cuda_event_ms(cuda, first, last, &ms, &err));
+            check_ok(spsh_cuda_copy(cuda, to, from, size_bytes, stream, &failure));
+        check_ok(spsh_cuda_event_record(cuda, last, stream, &failure));
+        check_ok(spsh_cuda_event_synchronize(cuda, last, &failure));
+        check_ok(spsh_cuda_event_ms(cuda, first, last, &ms, &failure));
         seconds[round] = (double)ms * 1e-3 / COPIES;
     }
     return (double)size_bytes / figure_of(seconds + 1, ROUNDS).median;
@@ -53,12 +53,12 @@ static double speed_of_both(char *up, char *down, size_t size_bytes)
     for (int round = 0; round <= ROUNDS; round++) {
         const double start = now_ms();
         for (int i = 0; i < COPIES; i++) {
-            check_ok(spsh_cuda_copy(cuda, device_bytes, up, size_bytes, stream, &err));
+            check_ok(spsh_cuda_copy(cuda, device_bytes, up, size_bytes, stream, &failure));
             check_ok(spsh_cuda_copy(cuda, down, device_bytes + size_bytes, size_bytes, other_stream,
-                                    &err));
+                                    &failure));
         }
-        check_ok(spsh_cuda_synchronize(cuda, stream, &err));
-        check_ok(spsh_cuda_synchronize(cuda, other_stream, &err));
+        check_ok(spsh_cuda_synchronize(cuda, stream, &failure));
+        check_ok(spsh_cuda_synchronize(cuda, other_stream, &failure));
         seconds[round] = (now_ms() - start) * 1e-3 / COPIES;
     }
     return 2 * (double)size_bytes / figure_of(seconds + 1, ROUNDS).median;
@@ -101,15 +101,15 @@ int main(int argc, char **argv)
     must(argc == 2 || argc == 3, "usage: bench_gpu_copy PLUGIN [LINK_GB_PER_S]");
     const double link = argc == 3 ? strtod(argv[2], NULL) * 1e9 : 0;
     open_device(argv[1], &device);
-    check_ok(spsh_cuda_stream_open(cuda, 0, 0, &stream, &err));
-    check_ok(spsh_cuda_stream_open(cuda, 0, 0, &other_stream, &err));
-    check_ok(spsh_cuda_event_open(cuda, 0, 1, &first, &err));
-    check_ok(spsh_cuda_event_open(cuda, 0, 1, &last, &err));
+    check_ok(spsh_cuda_stream_open(cuda, 0, 0, &stream, &failure));
+    check_ok(spsh_cuda_stream_open(cuda, 0, 0, &other_stream, &failure));
+    check_ok(spsh_cuda_event_open(cuda, 0, 1, &first, &failure));
+    check_ok(spsh_cuda_event_open(cuda, 0, 1, &last, &failure));
     device_bytes = device_memory(2 * most);
-    check_ok(spsh_cuda_host_alloc(cuda, 2 * most, &pinned, &err));
+    check_ok(spsh_cuda_host_alloc(cuda, 2 * most, &pinned, &failure));
     memset(pinned, 1, 2 * most);
     char *registered = pages(most), *pageable = pages(most);
-    check_ok(spsh_cuda_host_register(cuda, registered, most, &err));
+    check_ok(spsh_cuda_host_register(cuda, registered, most, &failure));
 
     printf("{\n  \"measured\": true, \"device\": \"%s\", \"link_raw_gb_per_s\": %.2f, "
            "\"link_payload_gb_per_s\": %.2f, \"copies\": %d, \"rounds\": %d,\n  \"results\": {\n",

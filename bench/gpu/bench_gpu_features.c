@@ -56,8 +56,8 @@ static void make_samples(void)
     samples = device_memory(PLACES * count * sizeof(*samples));
     for (size_t place = 0; place < PLACES; place++)
         check_ok(spsh_cuda_copy(cuda, samples + place * count, host_samples,
-                                count * sizeof(*samples), NULL, &err));
-    check_ok(spsh_cuda_synchronize(cuda, NULL, &err));
+                                count * sizeof(*samples), NULL, &failure));
+    check_ok(spsh_cuda_synchronize(cuda, NULL, &failure));
 }
 
 /* Bytes per second, reads and writes together. */
@@ -68,8 +68,8 @@ static double copy_speed(void)
     for (int round = 0; round <= ROUNDS; round++) {
         const double start = now_ms();
         for (int i = 0; i < COPIES; i++)
-            check_ok(spsh_cuda_copy(cuda, memory + COPY_BYTES, memory, COPY_BYTES, NULL, &err));
-        check_ok(spsh_cuda_synchronize(cuda, NULL, &err));
+            check_ok(spsh_cuda_copy(cuda, memory + COPY_BYTES, memory, COPY_BYTES, NULL, &failure));
+        check_ok(spsh_cuda_synchronize(cuda, NULL, &failure));
         const double speed = 2.0 * COPIES * COPY_BYTES / ((now_ms() - start) * 1e-3);
         best = speed > best ? speed : best;
     }
@@ -90,10 +90,11 @@ static void open_case(bench_case *one, const char *text, spsh_feature_dtype dtyp
 {
     spsh_feature_options options = SPSH_FEATURE_OPTIONS_INIT;
     spsh_cuda_features_options device_options = SPSH_CUDA_FEATURES_OPTIONS_INIT;
-    check_ok(spsh_feature_options_parse(text, &options, &err));
-    check_ok(spsh_featgen_open(&options, NULL, &one->featgen, &err));
+    check_ok(spsh_feature_options_parse(text, &options, &failure));
+    check_ok(spsh_featgen_open(&options, NULL, &one->featgen, &failure));
     device_options.dtype = dtype;
-    check_ok(spsh_cuda_features_open(cuda, one->featgen, &device_options, &one->features, &err));
+    check_ok(
+        spsh_cuda_features_open(cuda, one->featgen, &device_options, &one->features, &failure));
     one->value_count = UTTERANCES * spsh_featgen_frame_count(one->featgen, SAMPLES) *
                        spsh_featgen_dim(one->featgen);
     one->values = device_memory(PLACES * one->value_count * sizeof(float));
@@ -124,11 +125,11 @@ static void compare(const bench_case *one, const char *text)
     spsh_featgen_worker *worker = NULL;
     const spsh_feature_input input = {.i16 = host_samples, .sample_count = SAMPLES};
     must(got != NULL, "memory");
-    check_ok(spsh_featgen_worker_open(one->featgen, &worker, &err));
-    check_ok(spsh_featgen_compute(worker, &input, want, &err));
-    check_ok(spsh_cuda_features_compute(one->features, NULL, &one->batches[0], NULL, &err));
-    check_ok(spsh_cuda_copy(cuda, got, one->values, count * sizeof(*got), NULL, &err));
-    check_ok(spsh_cuda_synchronize(cuda, NULL, &err));
+    check_ok(spsh_featgen_worker_open(one->featgen, &worker, &failure));
+    check_ok(spsh_featgen_compute(worker, &input, want, &failure));
+    check_ok(spsh_cuda_features_compute(one->features, NULL, &one->batches[0], NULL, &failure));
+    check_ok(spsh_cuda_copy(cuda, got, one->values, count * sizeof(*got), NULL, &failure));
+    check_ok(spsh_cuda_synchronize(cuda, NULL, &failure));
     for (size_t i = 0; i < count; i++)
         must(fabs((double)got[i] - (double)want[i]) <= TOLERANCE * fmax(1, fabs((double)want[i])),
              text);
@@ -144,8 +145,8 @@ static double batch_seconds(const bench_case *one)
         const double start = now_ms();
         for (int i = 0; i < BATCHES; i++)
             check_ok(spsh_cuda_features_compute(one->features, NULL, &one->batches[i % PLACES],
-                                                NULL, &err));
-        check_ok(spsh_cuda_synchronize(cuda, NULL, &err));
+                                                NULL, &failure));
+        check_ok(spsh_cuda_synchronize(cuda, NULL, &failure));
         seconds[round] = (now_ms() - start) * 1e-3 / BATCHES;
     }
     return figure_of(seconds + 1, ROUNDS).median;

@@ -73,7 +73,7 @@ static material make(bool is_noise)
         uint8_t *payload = m.payloads + m.payload_bytes;
         size_t bytes = 0;
         fill(pcm, i, is_noise);
-        check_ok(spsh_pcm_encode(pcm, SAMPLES, 1, payload, bound, &bytes, &err));
+        check_ok(spsh_pcm_encode(pcm, SAMPLES, 1, payload, bound, &bytes, &failure));
         m.parts[i] = (spsh_pcm_part){
             .head = {payload, bytes},
               .piece = {payload, bytes}
@@ -94,8 +94,8 @@ static double host_speed(const material *m, bool is_check)
         const double start = now_ms();
         for (int i = 0; i < DIFFERENT; i++) {
             const spsh_pcm_part *part = &m->parts[i];
-            check_ok(is_check ? spsh_pcm_check_part(part, 0, SAMPLES, &err)
-                              : spsh_pcm_decode_part(part, 0, SAMPLES, pcm, &err));
+            check_ok(is_check ? spsh_pcm_check_part(part, 0, SAMPLES, &failure)
+                              : spsh_pcm_decode_part(part, 0, SAMPLES, pcm, &failure));
         }
         const double speed = 2.0 * DIFFERENT * SAMPLES / ((now_ms() - start) * 1e-3);
         best = speed > best ? speed : best;
@@ -118,7 +118,7 @@ static void bring(turns *t, uint32_t place, const material *m, uint32_t utteranc
     uint8_t *payloads = device_memory(copies * m->payload_bytes);
     for (uint32_t i = 0; i < copies; i++)
         check_ok(spsh_cuda_copy(cuda, payloads + i * m->payload_bytes, m->payloads,
-                                m->payload_bytes, NULL, &err));
+                                m->payload_bytes, NULL, &failure));
     t->payloads[place] = payloads;
     t->batches[place] =
         (spsh_cuda_pcm_batch){.utterances = t->list,
@@ -166,10 +166,10 @@ static void compare(spsh_cuda_pcm *decoder, const spsh_cuda_pcm_batch *batch, co
     const size_t bytes = part * sizeof(int16_t);
     int16_t *got = malloc(bytes);
     must(got != NULL, "memory");
-    check_ok(spsh_cuda_pcm_decode(decoder, NULL, batch, &err));
+    check_ok(spsh_cuda_pcm_decode(decoder, NULL, batch, &failure));
     for (size_t at = 0; at < batch->capacity; at += part) {
-        check_ok(spsh_cuda_copy(cuda, got, batch->samples + at, bytes, NULL, &err));
-        check_ok(spsh_cuda_synchronize(cuda, NULL, &err));
+        check_ok(spsh_cuda_copy(cuda, got, batch->samples + at, bytes, NULL, &failure));
+        check_ok(spsh_cuda_synchronize(cuda, NULL, &failure));
         must(memcmp(got, m->pcm, bytes) == 0, "the device's samples differ");
     }
     free(got);
@@ -183,22 +183,22 @@ static times measure(spsh_cuda_pcm *decoder, const turns *t)
 {
     double seconds[ROUNDS], calls[ROUNDS];
     void *events[2] = {NULL, NULL}, *stream = NULL;
-    check_ok(spsh_cuda_stream_open(cuda, 0, 0, &stream, &err));
+    check_ok(spsh_cuda_stream_open(cuda, 0, 0, &stream, &failure));
     for (int i = 0; i < 2; i++)
-        check_ok(spsh_cuda_event_open(cuda, 0, 1, &events[i], &err));
+        check_ok(spsh_cuda_event_open(cuda, 0, 1, &events[i], &failure));
     for (int round = -1; round < ROUNDS; round++) {
         float ms = 0;
         double first_calls = 0;
-        check_ok(spsh_cuda_event_record(cuda, events[0], stream, &err));
+        check_ok(spsh_cuda_event_record(cuda, events[0], stream, &failure));
         for (int i = 0; i < BATCHES; i++) {
             const double start = now_ms();
-            check_ok(
-                spsh_cuda_pcm_decode(decoder, stream, &t->batches[(uint32_t)i % t->places], &err));
+            check_ok(spsh_cuda_pcm_decode(decoder, stream, &t->batches[(uint32_t)i % t->places],
+                                          &failure));
             first_calls += i < 4 ? now_ms() - start : 0; /* later ones wait for a place */
         }
-        check_ok(spsh_cuda_event_record(cuda, events[1], stream, &err));
-        check_ok(spsh_cuda_event_synchronize(cuda, events[1], &err));
-        check_ok(spsh_cuda_event_ms(cuda, events[0], events[1], &ms, &err));
+        check_ok(spsh_cuda_event_record(cuda, events[1], stream, &failure));
+        check_ok(spsh_cuda_event_synchronize(cuda, events[1], &failure));
+        check_ok(spsh_cuda_event_ms(cuda, events[0], events[1], &ms, &failure));
         if (round >= 0) {
             seconds[round] = (double)ms * 1e-3 / BATCHES;
             calls[round] = first_calls * 1e3 / 4;
@@ -216,7 +216,7 @@ static void run_case(const bench_case *one, double bandwidth)
                                            .block_count_max = one->utterances * 24};
     spsh_cuda_pcm *decoder = NULL;
     material m = make(one->is_noise);
-    check_ok(spsh_cuda_pcm_open(cuda, &options, &decoder, &err));
+    check_ok(spsh_cuda_pcm_open(cuda, &options, &decoder, &failure));
     turns in = open_turns(&m, one->utterances);
     for (uint32_t place = 0; place < in.places; place++)
         compare(decoder, &in.batches[place], &m);

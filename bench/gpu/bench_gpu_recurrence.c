@@ -34,8 +34,8 @@ static const size_t weight_counts[4] = {(size_t)4 * HIDDEN * HIDDEN, (size_t)4 *
 static spsh__backend_buffer device_values(spsh__backend *b, size_t count, bool is_half)
 {
     spsh__backend_buffer buffer = {NULL, false};
-    check_ok(is_half ? b->ops->alloc_half_fn(b, count, &buffer, &err)
-                     : b->ops->alloc_fn(b, count, &buffer, &err));
+    check_ok(is_half ? b->ops->alloc_half_fn(b, count, &buffer, &failure)
+                     : b->ops->alloc_fn(b, count, &buffer, &failure));
     return buffer;
 }
 
@@ -121,14 +121,14 @@ static double segment_ms(const pass *passes, uint32_t count, bool is_backward)
     const spsh__graph_segment segment = {segment_key, (count - 1) * 2 + (is_backward ? 1 : 0)};
     void *stream = b->ops->stream_fn(b);
     float ms = 0;
-    check_ok(spsh_cuda_event_record(cuda, first_event, stream, &err));
+    check_ok(spsh_cuda_event_record(cuda, first_event, stream, &failure));
     if (!b->ops->segment_begin_fn(b, &segment))
         run_passes(passes, count, is_backward);
     b->ops->segment_end_fn(b);
-    check_ok(spsh_cuda_event_record(cuda, last_event, stream, &err));
-    check_ok(spsh_cuda_event_synchronize(cuda, last_event, &err));
-    check_ok(spsh_cuda_event_ms(cuda, first_event, last_event, &ms, &err));
-    check_ok(b->ops->status_fn(b, &err));
+    check_ok(spsh_cuda_event_record(cuda, last_event, stream, &failure));
+    check_ok(spsh_cuda_event_synchronize(cuda, last_event, &failure));
+    check_ok(spsh_cuda_event_ms(cuda, first_event, last_event, &ms, &failure));
+    check_ok(b->ops->status_fn(b, &failure));
     return (double)ms;
 }
 
@@ -154,7 +154,7 @@ static void run_algorithm(const pass *passes, const char *precision, spsh__rnn_a
     const char *name = spsh__rnn_algorithm_name(algorithm);
     spsh__cuda_rnn_choose(b, algorithm);
     run_passes(passes, 1, false); /* chooses */
-    check_ok(b->ops->status_fn(b, &err));
+    check_ok(b->ops->status_fn(b, &failure));
     const char *text = spsh__cuda_rnn_text(b, &passes[0].s, true, 1);
     const size_t length = strlen(name);
     printf("%s\n    {\"precision\": \"%s\", \"batch\": %u, \"rung\": \"%s\", \"chosen\": ",
@@ -175,7 +175,7 @@ static void run_precision(spsh__precision precision, const char *name)
     const spsh__backend_options options = {
         .name = "cuda", .cuda = cuda, .precision = precision, .has_graphs = true};
     spsh__backend *b = NULL;
-    check_ok(spsh__backend_open_with(&options, NULL, &b, &err));
+    check_ok(spsh__backend_open_with(&options, NULL, &b, &failure));
     for (uint32_t batch = 16; batch <= 128; batch *= 2) {
         pass passes[2];
         open_pass(&passes[0], b, batch);
@@ -193,8 +193,8 @@ int main(int argc, char **argv)
     spsh_cuda_device device = SPSH_CUDA_DEVICE_INIT;
     must(argc == 2, "usage: bench_gpu_recurrence PLUGIN");
     open_device(argv[1], &device);
-    check_ok(spsh_cuda_event_open(cuda, 0, 1, &first_event, &err));
-    check_ok(spsh_cuda_event_open(cuda, 0, 1, &last_event, &err));
+    check_ok(spsh_cuda_event_open(cuda, 0, 1, &first_event, &failure));
+    check_ok(spsh_cuda_event_open(cuda, 0, 1, &last_event, &failure));
     printf(
         "{\n  \"measured\": true, \"device\": \"%s\",\n  \"layer\": \"LSTM, %d inputs, %d units, "
         "%d frames\",\n  \"results\": [",

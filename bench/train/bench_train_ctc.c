@@ -48,12 +48,12 @@ static void open_backend(job *j, uint32_t threads, const char *plugin)
 {
     spsh__backend_options options = {.name = "cpu", .threads = threads};
     if (plugin != NULL) {
-        check_ok(spsh_cuda_open(plugin, &j->cuda, &err));
+        check_ok(spsh_cuda_open(plugin, &j->cuda, &failure));
         options.name = "cuda";
         options.cuda = j->cuda;
         options.precision = SPSH__FP32;
     }
-    check_ok(spsh__backend_open_with(&options, spsh_allocator_default(), &j->backend, &err));
+    check_ok(spsh__backend_open_with(&options, spsh_allocator_default(), &j->backend, &failure));
 }
 
 static void make_batch(job *j, uint32_t label_count)
@@ -67,8 +67,8 @@ static void make_batch(job *j, uint32_t label_count)
     j->results = (spsh__ctc_result *)take(s->batch, sizeof(*j->results));
     for (size_t i = 0; i < values; i++)
         host[i] = (float)(draw(1, i) >> 40) / (float)(1 << 23) - 1;
-    check_ok(j->backend->ops->alloc_fn(j->backend, values, &j->logits, &err));
-    check_ok(j->backend->ops->alloc_fn(j->backend, values, &j->gradients, &err));
+    check_ok(j->backend->ops->alloc_fn(j->backend, values, &j->logits, &failure));
+    check_ok(j->backend->ops->alloc_fn(j->backend, values, &j->gradients, &failure));
     j->backend->ops->write_f32_fn(j->backend, j->logits, host, values);
     free(host);
     for (uint32_t u = 0; u < s->batch; u++) {
@@ -92,7 +92,7 @@ static void serve(job *j)
         }
         const double ms = now_ms() - begin, processor_ms = cpu_ms() - begin_cpu;
         double loss = 0;
-        check_ok(j->backend->ops->status_fn(j->backend, &err));
+        check_ok(j->backend->ops->status_fn(j->backend, &failure));
         for (uint32_t u = 0; u < j->shape.batch; u++)
             loss += j->results[u].loss;
         printf("%.6f %.3f %.9g\n", ms, processor_ms, loss);

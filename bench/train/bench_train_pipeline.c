@@ -19,9 +19,8 @@
 #include <pthread.h>
 #include <unistd.h>
 
-#include "strategy/pipeline_parallel.h"
-/* Last, because it defines `err`, a parameter name in other headers. */
 #include "bench_kit.h"
+#include "strategy/pipeline_parallel.h"
 
 enum { ROUNDS = 5, LABEL_FRAMES = 8, BATCH_MAX = 256, DEADLINE_MS = 600000, STAGES = 2 };
 
@@ -88,11 +87,11 @@ static void open_part(part *p)
                                  .launcher = "environment"};
     const spsh__rendezvous_options meeting = {
         .launch = &launch, .folder = w->folder, .deadline_ms = DEADLINE_MS};
-    check_ok(spsh__backend_open("cpu", 1, NULL, &p->backend, &err));
+    check_ok(spsh__backend_open("cpu", 1, NULL, &p->backend, &failure));
     if (p->stages == 1)
-        check_ok(spsh__comm_self_open(spsh_allocator_default(), &p->comm, &err));
+        check_ok(spsh__comm_self_open(spsh_allocator_default(), &p->comm, &failure));
     else
-        check_ok(spsh__comm_open(&meeting, spsh_allocator_default(), &p->comm, &err));
+        check_ok(spsh__comm_open(&meeting, spsh_allocator_default(), &p->comm, &failure));
     const bool is_cut = w->cut > 0 && p->stages > 1;
     const spsh__stages_options options = {.backend = p->backend,
                                           .comm = p->comm,
@@ -104,7 +103,7 @@ static void open_part(part *p)
                                           .bucket_fn = on_bucket,
                                           .skip_fn = on_skip,
                                           .user = p};
-    check_ok(spsh__stages_open(&options, &p->stage, &err));
+    check_ok(spsh__stages_open(&options, &p->stage, &failure));
     spsh__model_init(spsh__stages_model(p->stage), 1);
 }
 
@@ -114,8 +113,8 @@ static double step(part *p, int round)
     const double begin_ms = now_ms(), cpu_s = cpu_seconds();
     spsh__stages_begin(p->stage);
     for (uint32_t m = 0; m < p->w->micro_batches; m++)
-        check_ok(spsh__stages_put(p->stage, m, &p->w->batch, &err));
-    check_ok(spsh__stages_end(p->stage, &err));
+        check_ok(spsh__stages_put(p->stage, m, &p->w->batch, &failure));
+    check_ok(spsh__stages_end(p->stage, &failure));
     p->cpu_s[round] = cpu_seconds() - cpu_s;
     return now_ms() - begin_ms;
 }
@@ -224,7 +223,7 @@ int main(int argc, char **argv)
     must(w.batch.batch >= 1 && w.batch.batch <= BATCH_MAX && w.micro_batches >= 1, "what batch?");
     w.limits = (spsh__model_limits){w.batch.batch, w.batch.frames,
                                     (uint64_t)w.batch.batch * w.batch.frames};
-    check_ok(spsh__model_preset(model, &w.shape, &err));
+    check_ok(spsh__model_preset(model, &w.shape, &failure));
     must(w.shape.kind == SPSH__MODEL_DS2, "a model with texts: ds2, ds2-small, ds2-tiny");
     make_work(&w);
     (void)snprintf(w.folder, sizeof(w.folder), "/tmp/bench-pipeline-XXXXXX");

@@ -106,13 +106,13 @@ static double step(job *j)
                                    j->loss_scale / batch};
     spsh__ctc_io io = {.dlogits = spsh__model_logit_gradients(j->model), .results = j->results};
     double loss = 0;
-    check_ok(spsh__model_forward(j->model, &j->batch, true, &io.logits, j->out_lengths, &err));
+    check_ok(spsh__model_forward(j->model, &j->batch, true, &io.logits, j->out_lengths, &failure));
     ops->ctc_fn(j->backend, &shape, spsh__model_out_lengths(j->model), &labels, &io);
     spsh__model_backward(j->model, io.dlogits, NULL, NULL);
     if (ops->finish_fn != NULL)
         ops->finish_fn(j->backend);
     update(j);
-    check_ok(ops->status_fn(j->backend, &err));
+    check_ok(ops->status_fn(j->backend, &failure));
     for (uint32_t n = 0; n < batch; n++)
         loss += j->results[n].is_infeasible ? 0 : j->results[n].loss / batch;
     return loss;
@@ -136,7 +136,7 @@ static double peak_mib(void)
 static double device_mib(const job *j)
 {
     uint64_t free_bytes = 0, all_bytes = 0;
-    check_ok(spsh_cuda_memory(j->cuda, 0, &free_bytes, &all_bytes, &err));
+    check_ok(spsh_cuda_memory(j->cuda, 0, &free_bytes, &all_bytes, &failure));
     return free_bytes < j->free_bytes ? (double)(j->free_bytes - free_bytes) / (1 << 20) : 0;
 }
 
@@ -189,9 +189,9 @@ static void bring(job *j)
 {
     const size_t bytes =
         (size_t)j->batch.batch * j->batch.frames * j->shape.inputs * sizeof(*j->features);
-    check_ok(spsh_cuda_alloc(j->cuda, 0, bytes, &j->device_features, &err));
-    check_ok(spsh_cuda_copy(j->cuda, j->device_features, j->features, bytes, NULL, &err));
-    check_ok(spsh_cuda_synchronize(j->cuda, NULL, &err));
+    check_ok(spsh_cuda_alloc(j->cuda, 0, bytes, &j->device_features, &failure));
+    check_ok(spsh_cuda_copy(j->cuda, j->device_features, j->features, bytes, NULL, &failure));
+    check_ok(spsh_cuda_synchronize(j->cuda, NULL, &failure));
     j->batch.features = NULL;
     j->batch.device_features = j->device_features;
 }
@@ -204,8 +204,8 @@ static void open_backend(job *j, int argc, char **argv)
     if (argc == 11) {
         uint64_t all_bytes = 0;
         must(strcmp(argv[8], "cuda") == 0, "cuda");
-        check_ok(spsh_cuda_open(argv[10], &j->cuda, &err));
-        check_ok(spsh_cuda_memory(j->cuda, 0, &j->free_bytes, &all_bytes, &err));
+        check_ok(spsh_cuda_open(argv[10], &j->cuda, &failure));
+        check_ok(spsh_cuda_memory(j->cuda, 0, &j->free_bytes, &all_bytes, &failure));
         options.name = "cuda";
         options.cuda = j->cuda;
         options.precision = precision_of(argv[9]);
@@ -214,7 +214,7 @@ static void open_backend(job *j, int argc, char **argv)
             j->loss_scale = LOSS_SCALE;
         bring(j);
     }
-    check_ok(spsh__backend_open_with(&options, spsh_allocator_default(), &j->backend, &err));
+    check_ok(spsh__backend_open_with(&options, spsh_allocator_default(), &j->backend, &failure));
 }
 
 int main(int argc, char **argv)
@@ -228,15 +228,15 @@ int main(int argc, char **argv)
     const uint32_t batch = (uint32_t)strtoul(argv[4], NULL, 10);
     const uint32_t frames = (uint32_t)strtoul(argv[5], NULL, 10);
     must(j.shape.inputs > 0 && j.shape.outputs > 1 && batch > 0 && frames > 1, "numbers");
-    check_ok(spsh__model_preset(argv[1], &j.shape, &err));
+    check_ok(spsh__model_preset(argv[1], &j.shape, &failure));
     j.shape.counts_padding = true;
     make_batch(&j, batch, frames, strcmp(argv[6], "varied") == 0);
     open_backend(&j, argc, argv);
     /* Room for the padding that the model adds on a device: less than 32 frames. */
     const spsh__model_limits limits = {batch, frames + 31, (uint64_t)batch * (frames + 31)};
-    check_ok(spsh__model_open(j.backend, &j.shape, &limits, &j.model, &err));
-    check_ok(
-        j.backend->ops->alloc_fn(j.backend, spsh__model_arena_elements(j.model), &j.moment, &err));
+    check_ok(spsh__model_open(j.backend, &j.shape, &limits, &j.model, &failure));
+    check_ok(j.backend->ops->alloc_fn(j.backend, spsh__model_arena_elements(j.model), &j.moment,
+                                      &failure));
     spsh__model_init(j.model, 1);
     serve(&j);
     j.backend->ops->free_fn(j.backend, j.moment);
