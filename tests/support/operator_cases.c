@@ -309,7 +309,7 @@ static void mix_forward(operator_run *r)
     r->ops->axpy_fn(r->b, 0.25, r->inputs[0].data, r->y, r->y_count);
 }
 
-/* scale, then axpy, then the sum of squares in the first element. */
+/* scale, axpy, and mix, then the sum of squares in the first element. */
 static void sums_forward(operator_run *r)
 {
     if (r->y_count == 0)
@@ -317,6 +317,7 @@ static void sums_forward(operator_run *r)
     r->ops->copy_fn(r->b, r->y, r->inputs[0].data, r->y_count);
     r->ops->scale_fn(r->b, -1.5, r->y, r->y_count);
     r->ops->axpy_fn(r->b, 0.25, r->inputs[0].data, r->y, r->y_count);
+    r->ops->mix_fn(r->b, 0.5, r->inputs[0].data, r->y, r->y, r->y_count);
     const double sum = r->ops->square_sum_fn(r->b, r->y, r->y_count);
     put_doubles(r->b, r->y, &sum, 1);
 }

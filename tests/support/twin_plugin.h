@@ -21,12 +21,13 @@ typedef struct twin_controls {
     bool counts_hazards;   /* count hazards instead of stopping the program */
     /* Numbers of open objects. */
     uint32_t open_memory, open_pinned, open_streams, open_events, open_graphs;
-    uint64_t work_count; /* number of completed pieces of work */
-    uint64_t heuristics; /* number of algorithms that fake libraries were asked for */
-    uint64_t waits;      /* number of calls that wait for a stream or for an event */
-    uint64_t hazards;    /* number of hazards, with counts_hazards */
-    uint64_t most_bytes; /* maximum memory in use on a device, since a test set it to 0 */
-    bool is_lost;        /* all calls fail; a test may reset it */
+    uint64_t work_count;           /* number of completed pieces of work */
+    uint64_t heuristics;           /* number of algorithms that fake libraries were asked for */
+    uint64_t waits;                /* number of calls that wait for a stream or for an event */
+    uint64_t up_bytes, down_bytes; /* copied from the host to devices, and back */
+    uint64_t hazards;              /* number of hazards, with counts_hazards */
+    uint64_t most_bytes;           /* maximum memory in use on a device, since a test set it to 0 */
+    bool is_lost;                  /* all calls fail; a test may reset it */
 } twin_controls;
 
 typedef twin_controls *twin_controls_fn(void);

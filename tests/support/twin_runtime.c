@@ -663,6 +663,10 @@ static spsh_status copy(void *to, const void *from, size_t size_bytes, void *han
     }
     if (rc == SPSH_OK)
         rc = enqueue_copy(&given, handle, err);
+    if (rc == SPSH_OK && !twin_is_device_memory(from))
+        twin_state.up_bytes += size_bytes;
+    else if (rc == SPSH_OK && !twin_is_device_memory(to))
+        twin_state.down_bytes += size_bytes;
     leave();
     return rc;
 }

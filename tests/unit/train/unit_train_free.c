@@ -819,6 +819,55 @@ static void test_a_dead_neighbour_is_named(void)
     stop(&w);
 }
 
+/* Bytes between host and device, and in messages. */
+typedef struct traffic {
+    uint64_t up, down, sent;
+} traffic;
+
+static traffic traffic_of(twin_controls *twin, const char *strategy, uint64_t steps)
+{
+    const setting o = {.strategy = strategy,
+                       .learners = 4,
+                       .steps = steps,
+                       .rate = 0.05,
+                       .sim = {.latency_ns = MS}};
+    const uint64_t up = twin->up_bytes, down = twin->down_bytes;
+    traffic t = {0};
+    world w;
+    CHECK(run(&w, &o, NULL) == SPSH_OK);
+    for (uint32_t i = 0; i < o.learners; i++)
+        t.sent += spsh__sim_sent_bytes(w.sim, i);
+    stop(&w);
+    t.up = twin->up_bytes - up;
+    t.down = twin->down_bytes - down;
+    return t;
+}
+
+/* A snapshot comes from the device once, also for two neighbors, and goes to the device once for
+ * each receiver: to be mixed there. Each step of the test reads the weights and a norm, and writes
+ * the gradients. */
+static void test_what_crosses(twin_controls *twin)
+{
+    static const struct {
+        const char *name;
+        uint64_t receivers;
+    } rows[] = {
+        {"dpsgd-ring",    2},
+        {"adpsgd-fixed",  1},
+        {"adpsgd-random", 1}
+    };
+    const uint64_t steps = 20, learners = 4, arena = ELEMENTS * sizeof(float);
+    for (size_t n = 0; n < sizeof(rows) / sizeof(rows[0]); n++) {
+        const traffic some = traffic_of(twin, rows[n].name, steps),
+                      more = traffic_of(twin, rows[n].name, 2 * steps);
+        const uint64_t sent = more.sent - some.sent, own = steps * learners * arena;
+        CHECK(sent > 0);
+        CHECK_U64(more.up - some.up, own + sent);
+        CHECK_U64(more.down - some.down,
+                  own + steps * learners * sizeof(double) + sent / rows[n].receivers);
+    }
+}
+
 /* The tests of what learners compute. */
 static void run_computations(void)
 {
@@ -840,6 +889,8 @@ TEST_MAIN(unit_train_free)
         return refused;
     run_computations();
     if (cuda != NULL) {
+        if (twin != NULL)
+            test_what_crosses(twin);
         CHECK(twin == NULL || twin->open_memory == 0);
         spsh_cuda_close(cuda);
         return TEST_RESULT();

@@ -470,6 +470,12 @@ static void run_axpy(spsh__backend *b, const void *arguments)
     spsh__cuda_axpy(b, e->factor, e->x.buffer, e->to.buffer, e->to.count);
 }
 
+static void run_mix(spsh__backend *b, const void *arguments)
+{
+    const elements *e = arguments;
+    spsh__cuda_mix(b, e->factor, e->x.buffer, e->dy.buffer, e->to.buffer, e->to.count);
+}
+
 static void run_convert(spsh__backend *b, const void *arguments)
 {
     const elements *e = arguments;
@@ -489,6 +495,21 @@ static void linear_case(spsh__backend *b, uint32_t halves)
             want[k] += 0.75 * x[k];
         run_all_ways(b, run_axpy, &e);
         check_values(&e.to, want, 1e-6, "axpy");
+
+        e.dy = array_random(b, count, halves & 2, i % 2, 2);
+        const double *mine = values_of(&e.dy);
+        want = values_of(&e.to);
+        for (size_t k = 0; k < count; k++)
+            want[k] += 0.75 * (x[k] - mine[k]);
+        run_all_ways(b, run_mix, &e);
+        check_values(&e.to, want, 1e-6, "mix");
+
+        e.dy = e.to;
+        want = values_of(&e.to);
+        for (size_t k = 0; k < count; k++)
+            want[k] += 0.75 * (x[k] - want[k]);
+        run_all_ways(b, run_mix, &e);
+        check_values(&e.to, want, 1e-6, "mix in place");
 
         want = values_of(&e.to);
         for (size_t k = 0; k < count; k++)

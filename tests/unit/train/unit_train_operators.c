@@ -370,11 +370,48 @@ static void edge_ctc(void)
     edge->ops->free_fn(edge, io.logits);
 }
 
+/* The bits of differences on the host, and axpy. mine may be y. */
+static void edge_mix(void)
+{
+    enum { COUNT = 50003 }; /* several pieces, and a rest */
+    static float theirs[COUNT], mine[COUNT], start[COUNT], want[COUNT], got[COUNT];
+    uint64_t random = 5;
+    for (int is_in_place = 0; is_in_place < 2; is_in_place++) {
+        spsh__backend_buffer all[4];
+        for (size_t i = 0; i < COUNT; i++) {
+            theirs[i] = (float)(int64_t)test_random(&random);
+            start[i] = (float)(int64_t)test_random(&random);
+            mine[i] = is_in_place ? start[i] : (float)(int64_t)test_random(&random);
+            want[i] = theirs[i] - mine[i];
+        }
+        const float *const from[4] = {theirs, mine, start, want};
+        for (size_t k = 0; k < 4; k++) {
+            all[k] = with_values(NULL, COUNT);
+            edge->ops->write_f32_fn(edge, all[k], from[k], COUNT);
+        }
+        spsh__backend_buffer y = is_in_place ? all[1] : all[2], other = with_values(NULL, COUNT);
+        edge->ops->copy_fn(edge, other, all[2], COUNT);
+        edge->ops->axpy_fn(edge, 1.0 / 3, all[3], other, COUNT);
+        edge->ops->read_f32_fn(edge, want, other, COUNT);
+        edge->ops->mix_fn(edge, 1.0 / 3, all[0], all[1], y, COUNT);
+        edge->ops->read_f32_fn(edge, got, y, COUNT);
+        for (size_t i = 0; i < COUNT; i++)
+            CHECK(strcmp(edge->ops->name, "cpu") == 0
+                      ? got[i] == want[i]
+                      : fabsf(got[i] - want[i]) <=
+                            2e-7f * (fabsf(theirs[i]) + fabsf(mine[i]) + fabsf(start[i])));
+        edge->ops->free_fn(edge, other);
+        for (size_t k = 0; k < 4; k++)
+            edge->ops->free_fn(edge, all[k]);
+    }
+}
+
 static void test_edges(void)
 {
     for (size_t i = 0; i < sizeof(backend_names) / sizeof(backend_names[0]); i++) {
         edge = open_backend(backend_names[i], 2);
         edge_memory();
+        edge_mix();
         edge_gemm_keep();
         edge_clip();
         edge_norm();

@@ -348,11 +348,14 @@ typedef struct spsh__backend_ops {
     void (*log_softmax_fn)(spsh__backend *b, size_t rows, uint32_t width, spsh__backend_buffer x,
                            spsh__backend_buffer y);
 
-    /* square_sum: in double. axpy: y += factor * x */
+    /* square_sum: in double. axpy: y += factor * x. mix: y += factor * (theirs - mine); mine may be
+     * y */
     double (*square_sum_fn)(spsh__backend *b, spsh__backend_buffer x, size_t count);
     void (*scale_fn)(spsh__backend *b, double factor, spsh__backend_buffer x, size_t count);
     void (*axpy_fn)(spsh__backend *b, double factor, spsh__backend_buffer x, spsh__backend_buffer y,
                     size_t count);
+    void (*mix_fn)(spsh__backend *b, double factor, spsh__backend_buffer theirs,
+                   spsh__backend_buffer mine, spsh__backend_buffer y, size_t count);
     void (*sgd_fn)(spsh__backend *b, const spsh__sgd *o, const spsh__update *u);
     void (*adamw_fn)(spsh__backend *b, const spsh__adamw *o, const spsh__update *u);
 
@@ -419,6 +422,7 @@ typedef struct spsh__backend_ops {
     X(square_sum)                                                                                  \
     X(scale)                                                                                       \
     X(axpy)                                                                                        \
+    X(mix)                                                                                         \
     X(sgd)                                                                                         \
     X(adamw)
 

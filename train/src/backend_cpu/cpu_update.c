@@ -3,6 +3,8 @@
 
 #include "cpu.h"
 
+enum { MIX_RUN = 1024 }; /* elements whose differences are on the stack */
+
 typedef struct elements {
     const spsh__cpu_kernels *kernels;
     size_t count;
@@ -77,6 +79,28 @@ void spsh__cpu_axpy(spsh__backend *b, double factor, spsh__backend_buffer x, sps
 {
     elements e = {spsh__cpu_of(b)->kernels, count, (float)factor, spsh__f32(x), NULL, spsh__f32(y)};
     spsh__cpu_run(b, axpy_piece, &e, pieces_of(count));
+}
+
+static void mix_piece(void *work, size_t piece)
+{
+    const elements *e = (const elements *)work;
+    const float abc[3] = {e->factor, 1, 0};
+    const size_t end = piece * SPSH__CPU_PIECE + piece_count(e->count, piece);
+    for (size_t at = piece * SPSH__CPU_PIECE; at < end; at += MIX_RUN) {
+        const size_t run = spsh__least(MIX_RUN, end - at);
+        float differences[MIX_RUN];
+        for (size_t i = 0; i < run; i++)
+            differences[i] = e->x[at + i] - e->dy[at + i];
+        e->kernels->blend_fn(abc, differences, e->y + at, e->y + at, run);
+    }
+}
+
+void spsh__cpu_mix(spsh__backend *b, double factor, spsh__backend_buffer theirs,
+                   spsh__backend_buffer mine, spsh__backend_buffer y, size_t count)
+{
+    elements e = {spsh__cpu_of(b)->kernels, count,           (float)factor,
+                  spsh__f32(theirs),        spsh__f32(mine), spsh__f32(y)};
+    spsh__cpu_run(b, mix_piece, &e, pieces_of(count));
 }
 
 /* --- sums of squares: the count determines the number of parts, which are added in order --- */

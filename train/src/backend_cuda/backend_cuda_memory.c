@@ -3,7 +3,8 @@
  *     upload     host --> slot (pinned) --> device      slots in turn, with an event after each copy
  *     download   device --> block (pinned)              read after finish_fn has waited for the copy
  *                                                       (but not for later work)
- *     fetch      device --> slot (pinned) --> host      waits
+ *     fetch      device --> places (pinned) --> host    waits for a piece while the next ones are
+ *                                                       copied
  *
  * Copies from or to unpinned memory would wait for all earlier work, or the driver would split
  * them. These copies wait only for a slot that is still being read.
@@ -250,50 +251,86 @@ void spsh__cuda_write_f32(spsh__backend *b, spsh__backend_buffer to, const float
 /* --------------------------------------------------------------------------------------- fetching
  */
 
-/* Fetch at most one slot's bytes, into the position after the slots. NULL: failure. */
-static const void *fetch_piece(spsh__backend *b, const void *from, size_t size_bytes)
+/* Elements to fetch. */
+typedef struct fetch {
+    void *to;
+    const char *from;
+    size_t size_bytes; /* on the device */
+    bool is_half;      /* converted to floats */
+} fetch;
+
+static size_t fetch_bytes(const fetch *f, size_t piece)
+{
+    const size_t left = f->size_bytes - piece * SPSH__CUDA_SLOT_BYTES;
+    return left < SPSH__CUDA_SLOT_BYTES ? left : (size_t)SPSH__CUDA_SLOT_BYTES;
+}
+
+static void begin_fetch(spsh__backend *b, const fetch *f, size_t piece)
 {
     const spsh__cuda_state *self = spsh__cuda_of(b);
-    char *memory = slot_memory(self, SPSH__CUDA_SLOTS);
+    const uint32_t place = (uint32_t)(piece % SPSH__CUDA_FETCHES);
     void *stream = spsh__cuda_stream(b);
     spsh_error err = SPSH_ERROR_INIT;
     if (spsh__cuda_has_failed(b) || self->count.is_on)
-        return NULL;
-    spsh_status rc = self->plugin->copy_fn(memory, from, size_bytes, stream, &err);
+        return;
+    spsh_status rc = self->plugin->copy_fn(slot_memory(self, SPSH__CUDA_SLOTS + place),
+                                           f->from + piece * SPSH__CUDA_SLOT_BYTES,
+                                           fetch_bytes(f, piece), stream, &err);
     if (rc == SPSH_OK)
-        rc = self->plugin->synchronize_fn(stream, &err);
+        rc = self->plugin->event_record_fn(self->fetched[place], stream, &err);
     spsh__cuda_failed(b, rc, &err);
-    return rc == SPSH_OK ? memory : NULL;
 }
 
-/* After a failure, fills the destination with zeros: nothing on the host stays unwritten. */
+/* memory NULL: zeros, so that nothing on the host stays unwritten after a failure. */
+static void put_fetched(const spsh__backend *b, const fetch *f, size_t piece, const void *memory)
+{
+    const size_t at = piece * SPSH__CUDA_SLOT_BYTES, size_bytes = fetch_bytes(f, piece);
+    if (f->is_half) {
+        float *to = (float *)f->to + at / sizeof(uint16_t);
+        for (size_t i = 0; i < size_bytes / sizeof(uint16_t); i++)
+            to[i] =
+                memory == NULL ? 0 : spsh__f32_of_half(((const uint16_t *)memory)[i], is_bf16(b));
+    } else if (memory != NULL) {
+        memcpy((char *)f->to + at, memory, size_bytes);
+    } else {
+        memset((char *)f->to + at, 0, size_bytes);
+    }
+}
+
+static void end_fetch(spsh__backend *b, const fetch *f, size_t piece)
+{
+    const spsh__cuda_state *self = spsh__cuda_of(b);
+    const uint32_t place = (uint32_t)(piece % SPSH__CUDA_FETCHES);
+    const void *memory = NULL;
+    spsh_error err = SPSH_ERROR_INIT;
+    if (!spsh__cuda_has_failed(b) && !self->count.is_on) {
+        const spsh_status rc = self->plugin->event_synchronize_fn(self->fetched[place], &err);
+        spsh__cuda_failed(b, rc, &err);
+        memory = rc == SPSH_OK ? slot_memory(self, SPSH__CUDA_SLOTS + place) : NULL;
+    }
+    put_fetched(b, f, piece, memory);
+}
+
+/* The copies of the next pieces run while the host takes a piece. */
+static void fetch_pieces(spsh__backend *b, const fetch *f)
+{
+    const size_t pieces = (f->size_bytes + SPSH__CUDA_SLOT_BYTES - 1) / SPSH__CUDA_SLOT_BYTES;
+    size_t begun = 0;
+    for (size_t piece = 0; piece < pieces; piece++) {
+        for (; begun < pieces && begun < piece + SPSH__CUDA_FETCHES; begun++)
+            begin_fetch(b, f, begun);
+        end_fetch(b, f, piece);
+    }
+}
+
 void spsh__cuda_fetch(spsh__backend *b, void *to, const void *from, size_t size_bytes)
 {
-    for (size_t at = 0; at < size_bytes; at += SPSH__CUDA_SLOT_BYTES) {
-        const size_t left = size_bytes - at;
-        const size_t piece = left < SPSH__CUDA_SLOT_BYTES ? left : (size_t)SPSH__CUDA_SLOT_BYTES;
-        const void *memory = fetch_piece(b, (const char *)from + at, piece);
-        if (memory != NULL)
-            memcpy((char *)to + at, memory, piece);
-        else
-            memset((char *)to + at, 0, piece);
-    }
+    fetch_pieces(b, &(fetch){to, from, size_bytes, false});
 }
 
 void spsh__cuda_read_f32(spsh__backend *b, float *to, spsh__backend_buffer from, size_t count)
 {
-    const size_t most = SPSH__CUDA_SLOT_BYTES / sizeof(uint16_t);
-    if (!from.is_half) {
-        spsh__cuda_fetch(b, to, from.data, count * sizeof(float));
-        return;
-    }
-    for (size_t at = 0; at < count; at += most) {
-        const size_t piece = count - at < most ? count - at : most;
-        const uint16_t *halves =
-            fetch_piece(b, spsh__at(b->ops, from, at).data, piece * sizeof(*halves));
-        for (size_t i = 0; i < piece; i++)
-            to[at + i] = halves == NULL ? 0 : spsh__f32_of_half(halves[i], is_bf16(b));
-    }
+    fetch_pieces(b, &(fetch){to, from.data, spsh__cuda_bytes(from, count), from.is_half});
 }
 
 /* ------------------------------------------------------------------------------------- downloads
@@ -479,10 +516,12 @@ spsh_status spsh__cuda_memory_open(spsh__backend *b, spsh_error *err)
     spsh__cuda_state *self = spsh__cuda_of(b);
     void *memory = NULL;
     spsh_status rc = self->plugin->host_alloc_fn(
-        (SPSH__CUDA_SLOTS + 1) * (size_t)SPSH__CUDA_SLOT_BYTES, &memory, err);
+        (SPSH__CUDA_SLOTS + SPSH__CUDA_FETCHES) * (size_t)SPSH__CUDA_SLOT_BYTES, &memory, err);
     self->pinned = memory;
     for (uint32_t i = 0; i < SPSH__CUDA_SLOTS && rc == SPSH_OK; i++)
         rc = self->plugin->event_open_fn(b->device, 0, &self->slots[i].done, err);
+    for (uint32_t i = 0; i < SPSH__CUDA_FETCHES && rc == SPSH_OK; i++)
+        rc = self->plugin->event_open_fn(b->device, 0, &self->fetched[i], err);
     for (uint32_t i = 0; i < SPSH__DEVICE_LANES && rc == SPSH_OK; i++)
         rc = self->plugin->event_open_fn(b->device, 0, &self->lanes[i].taken, err);
     return rc;
@@ -494,6 +533,8 @@ void spsh__cuda_memory_close(spsh__backend *b)
     const spsh__cuda_plugin *plugin = self->plugin;
     for (uint32_t i = 0; i < SPSH__CUDA_SLOTS; i++)
         plugin->event_close_fn(self->slots[i].done);
+    for (uint32_t i = 0; i < SPSH__CUDA_FETCHES; i++)
+        plugin->event_close_fn(self->fetched[i]);
     plugin->host_free_fn(self->pinned);
     for (uint32_t i = 0; i < SPSH__CUDA_BLOCKS; i++)
         plugin->host_free_fn(self->blocks[i].memory);

@@ -76,6 +76,19 @@ void spsh__cuda_axpy(spsh__backend *b, double factor, spsh__backend_buffer x,
     put_elements(b, SPSH__KERNEL_AXPY, &job, uses, 2);
 }
 
+void spsh__cuda_mix(spsh__backend *b, double factor, spsh__backend_buffer theirs,
+                    spsh__backend_buffer mine, spsh__backend_buffer y, size_t count)
+{
+    spsh__elements_job job = {.x = spsh__cuda_array(b, theirs),
+                              .dy = spsh__cuda_array(b, mine),
+                              .to = spsh__cuda_array(b, y),
+                              .count = count,
+                              .factor = (float)factor};
+    const spsh__device_use uses[] = {spsh__cuda_reads(theirs, count), spsh__cuda_reads(mine, count),
+                                     spsh__cuda_writes(y, count)};
+    put_elements(b, SPSH__KERNEL_MIX, &job, uses, 3);
+}
+
 void spsh__cuda_convert(spsh__backend *b, spsh__backend_buffer to, spsh__backend_buffer from,
                         size_t count)
 {

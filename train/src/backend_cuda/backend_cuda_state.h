@@ -9,6 +9,7 @@ enum {
     SPSH__CUDA_SCRATCHES = 4,
     SPSH__CUDA_SLOTS = 16,          /* pinned slots that uploads use in turn */
     SPSH__CUDA_SLOT_BYTES = 262144, /* size of one slot */
+    SPSH__CUDA_FETCHES = 4,         /* ... and that fetches use in turn */
     SPSH__CUDA_BLOCKS = 16,         /* maximum blocks of pinned memory for downloads */
     SPSH__CUDA_TAKE_BYTES = 128,
     SPSH__CUDA_KEYS = 256,   /* shapes whose segments are captured */
@@ -98,7 +99,8 @@ struct spsh__cuda_state {
     void *passed;      /* event: the position that another backend waits for */
     spsh_status rc;    /* the first failure */
     spsh_error err;
-    char *pinned; /* slots, and one more position for fetched data */
+    char *pinned;                      /* slots, and then the places of fetches */
+    void *fetched[SPSH__CUDA_FETCHES]; /* events after the last copies to these places */
     spsh__cuda_slot slots[SPSH__CUDA_SLOTS];
     uint32_t slot;
     spsh__cuda_block blocks[SPSH__CUDA_BLOCKS];

@@ -27,6 +27,14 @@ void spsh__reference_axpy(spsh__backend *b, double factor, spsh__backend_buffer 
         spsh__f64(y)[i] += factor * spsh__f64(x)[i];
 }
 
+void spsh__reference_mix(spsh__backend *b, double factor, spsh__backend_buffer theirs,
+                         spsh__backend_buffer mine, spsh__backend_buffer y, size_t count)
+{
+    (void)b;
+    for (size_t i = 0; i < count; i++)
+        spsh__f64(y)[i] += factor * (spsh__f64(theirs)[i] - spsh__f64(mine)[i]);
+}
+
 void spsh__reference_sgd(spsh__backend *b, const spsh__sgd *o, const spsh__update *u)
 {
     (void)b;

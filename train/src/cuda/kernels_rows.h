@@ -1,7 +1,7 @@
 /* kernels_rows.h: operators on elements, on rows [T][N][W], and on lines of convolutions
  * [N][C][F][T], by threads of a device.
  *
- *     elements   clip, scale, axpy, convert: a block walks over stretches of elements
+ *     elements   clip, scale, axpy, mix, convert: a block walks over stretches of elements
  *     lines      bias, columns, masks, reversal: 32 threads walk a line (a row; the frames of a bin),
  *                and compute its utterance and channel once per line, not once per element
  *     turns      convolutions to rows and back, features to convolutions: matrices are transposed
@@ -20,6 +20,7 @@
     X(CLIP_BACKWARD, clip_backward, spsh__elements_job)                                            \
     X(SCALE, scale, spsh__elements_job)                                                            \
     X(AXPY, axpy, spsh__elements_job)                                                              \
+    X(MIX, mix, spsh__elements_job)                                                                \
     X(CONVERT, convert, spsh__elements_job)                                                        \
     X(BIAS_FORWARD, bias_forward, spsh__lines_job)                                                 \
     X(COPY_LINES, copy_lines, spsh__lines_job)                                                     \
@@ -37,10 +38,11 @@
 /* ---- elements */
 
 typedef struct spsh__elements_job {
-    spsh__device_array x, dy; /* clip_backward: dy is used, and x is the output of clip_forward */
+    spsh__device_array x;  /* clip_backward: output of clip_forward; mix: theirs */
+    spsh__device_array dy; /* only clip_backward; and mix: mine */
     spsh__device_array to;
     uint64_t count;
-    float factor; /* factor of scale and axpy; limit of clip, rounded like `to` or x */
+    float factor; /* factor of scale, axpy, and mix; limit of clip, rounded like `to` or x */
     uint32_t is_wide;
 } spsh__elements_job;
 
@@ -84,6 +86,17 @@ DEVICE void device_axpy_run(const spsh__elements_job *job, const device_run *r)
     device_store_run(&job->to, r, v);
 }
 
+DEVICE void device_mix_run(const spsh__elements_job *job, const device_run *r)
+{
+    float theirs[4], mine[4], v[4];
+    device_load_run(&job->x, r, theirs);
+    device_load_run(&job->dy, r, mine);
+    device_load_run(&job->to, r, v);
+    for (uint32_t k = 0; k < 4; k++)
+        v[k] += job->factor * (theirs[k] - mine[k]);
+    device_store_run(&job->to, r, v);
+}
+
 DEVICE void device_convert_run(const spsh__elements_job *job, const device_run *r)
 {
     float v[4];
@@ -95,6 +108,7 @@ DEVICE_ELEMENTS_KERNEL(clip_forward, spsh__elements_job, device_clip_run)
 DEVICE_ELEMENTS_KERNEL(clip_backward, spsh__elements_job, device_clip_back_run)
 DEVICE_ELEMENTS_KERNEL(scale, spsh__elements_job, device_scale_run)
 DEVICE_ELEMENTS_KERNEL(axpy, spsh__elements_job, device_axpy_run)
+DEVICE_ELEMENTS_KERNEL(mix, spsh__elements_job, device_mix_run)
 DEVICE_ELEMENTS_KERNEL(convert, spsh__elements_job, device_convert_run)
 
 /* ---- lines */

@@ -293,13 +293,15 @@ static spsh_status count_reader(const spsh__estimating *e, counter *c,
 }
 
 /* Memory of the second backend of a learner, if others change its model while it computes: the
- * memory that a backend takes at its start, and two parts of the arena. */
+ * memory that a backend takes at its start, the part of the arena that arrived, and the gradients of
+ * a server, or the snapshots that adpsgd has sent. */
 static uint64_t arena_backend_bytes(const spsh__estimating *e, uint64_t open_bytes)
 {
     const uint64_t arena = e->out->weight_bytes;
+    const uint64_t parts = strcmp(e->config->strategy, "ps-async") == 0 ? 2 : 5;
     if (!spsh__run_is_asynchronous(e->config) || strcmp(e->config->strategy, "hogwild") == 0)
         return 0;
-    return open_bytes + 2 * (arena < SPSH__PART_BYTES ? arena : (uint64_t)SPSH__PART_BYTES);
+    return open_bytes + parts * (arena < SPSH__PART_BYTES ? arena : (uint64_t)SPSH__PART_BYTES);
 }
 
 static spsh_status count_device(const spsh__estimating *e, const counter *c, spsh_error *err)

@@ -46,14 +46,18 @@ void spsh__parts_put(spsh__parts *p, uint32_t part, const float *from)
     p->backend->ops->write_f32_fn(p->backend, at(p, part), from, spsh__parts_elements(p, part));
 }
 
+void spsh__parts_keep(spsh__parts *p, uint32_t part, spsh__backend_buffer to)
+{
+    p->backend->ops->copy_fn(p->backend, to, at(p, part), spsh__parts_elements(p, part));
+}
+
 void spsh__parts_mix(spsh__parts *p, uint32_t part, double weight, const float *theirs,
-                     const float *mine)
+                     spsh__backend_buffer mine)
 {
     const uint64_t count = spsh__parts_elements(p, part);
-    for (uint64_t i = 0; i < count; i++)
-        p->host[i] = theirs[i] - mine[i];
-    p->backend->ops->write_f32_fn(p->backend, p->scratch, p->host, count);
-    p->backend->ops->axpy_fn(p->backend, weight, p->scratch, at(p, part), count);
+    const spsh__backend_buffer y = at(p, part);
+    p->backend->ops->write_f32_fn(p->backend, p->scratch, theirs, count);
+    p->backend->ops->mix_fn(p->backend, weight, p->scratch, mine.data == NULL ? y : mine, y, count);
 }
 
 void spsh__parts_save(spsh__parts *p, float *aside, bool *is_aside)

@@ -51,9 +51,12 @@ static inline bool spsh__parts_is_of(const spsh__parts *p, const spsh__message *
 
 void spsh__parts_take(spsh__parts *p, uint32_t part, float *to);
 void spsh__parts_put(spsh__parts *p, uint32_t part, const float *from);
-/* arena += weight * (theirs - mine) */
+/* Copy a part to a buffer of the backend, for mix. */
+void spsh__parts_keep(spsh__parts *p, uint32_t part, spsh__backend_buffer to);
+/* arena += weight * (theirs - mine). mine.data NULL: the arena itself, if it has not changed since
+ * its snapshot. */
 void spsh__parts_mix(spsh__parts *p, uint32_t part, double weight, const float *theirs,
-                     const float *mine);
+                     spsh__backend_buffer mine);
 
 /* Save the arena to `aside`, or restore it. save does nothing if the arena is already saved;
  * restore does nothing if it is not. */

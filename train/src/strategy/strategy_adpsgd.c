@@ -35,10 +35,11 @@ typedef struct adpsgd {
     bool *is_lost; /* learners: under the lock */
     /* under the lock: the exchange that this learner began */
     bool is_under_way;
-    uint32_t peer, asked, answered; /* parts */
-    uint64_t exchange;              /* how many were begun */
-    float *sent[PARTS_AHEAD];       /* snapshots without an answer yet: part mod PARTS_AHEAD */
-    float *mine;                    /* snapshot for an answer */
+    uint32_t peer, asked, answered;         /* parts */
+    uint64_t exchange;                      /* how many were begun */
+    spsh__backend_buffer sent[PARTS_AHEAD]; /* snapshots without an answer yet, of the arena's
+                                               backend: part mod PARTS_AHEAD */
+    float *mine;                            /* snapshot that is being sent */
 } adpsgd;
 
 /* splitmix64 (Steele, Lea, Flood 2014). */
@@ -74,13 +75,14 @@ static uint32_t neighbour(const adpsgd *a, uint64_t exchange)
 static spsh_status ask(adpsgd *a, spsh_error *err)
 {
     spsh__runtime *t = a->model.runtime;
-    float *snapshot = a->sent[a->asked % PARTS_AHEAD];
+    const uint32_t part = a->asked++;
     const spsh__message m = {.kind = SPSH__MESSAGE_ASK,
-                             .part = a->asked,
+                             .part = part,
                              .number = a->exchange,
-                             .bytes = snapshot,
-                             .size_bytes = spsh__parts_bytes(&a->model.parts, a->asked)};
-    const spsh_status rc = spsh__own_model_take(&a->model, a->asked++, snapshot, err);
+                             .bytes = a->mine,
+                             .size_bytes = spsh__parts_bytes(&a->model.parts, part)};
+    spsh__parts_keep(&a->model.parts, part, a->sent[part % PARTS_AHEAD]);
+    const spsh_status rc = spsh__own_model_take(&a->model, part, a->mine, err);
     return rc != SPSH_OK ? rc : t->ops->post_fn(t, a->peer, &m, err);
 }
 
@@ -113,7 +115,8 @@ static spsh_status answer(adpsgd *a, const spsh__message *m, spsh_error *err)
         rc = t->ops->post_fn(t, m->from, &back, err);
     if (rc != SPSH_OK)
         return rc;
-    spsh__parts_mix(&a->model.parts, m->part, a->weight, m->bytes, a->mine);
+    spsh__parts_mix(&a->model.parts, m->part, a->weight, m->bytes,
+                    (spsh__backend_buffer){NULL, false}); /* the arena is still the snapshot */
     spsh__own_model_mixed(&a->model, m->part);
     return SPSH_OK;
 }
@@ -156,24 +159,24 @@ static adpsgd *state_of(const spsh__strategy *s)
 
 static spsh_status open_state(spsh__strategy *s, spsh__learner *l, bool is_random, spsh_error *err)
 {
-    bool has_all = true;
     spsh_status rc = spsh__strategy_begin(s, l, sizeof(adpsgd), err);
     adpsgd *a = state_of(s);
     if (rc == SPSH_OK)
         rc = spsh__own_model_open(l, 1, &a->model, err);
     if (rc != SPSH_OK)
         return rc;
+    spsh__backend *b = a->model.backend;
     a->is_random = is_random;
     a->weight = l->runtime->world_size > 2 ? 1.0 / 3 : 0.25;
     a->is_lost = spsh__new(&s->allocator, l->runtime->world_size, sizeof(*a->is_lost));
     a->ring = spsh__new(&s->allocator, l->runtime->world_size, sizeof(*a->ring));
     a->mine = spsh__new(&s->allocator, a->model.parts.part_elements, sizeof(*a->mine));
-    for (uint32_t i = 0; i < PARTS_AHEAD; i++) {
-        a->sent[i] = spsh__new(&s->allocator, a->model.parts.part_elements, sizeof(float));
-        has_all = has_all && a->sent[i] != NULL;
-    }
-    if (!has_all || a->ring == NULL || a->is_lost == NULL || a->mine == NULL)
+    if (a->ring == NULL || a->is_lost == NULL || a->mine == NULL)
         return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "snapshots of the model");
+    for (uint32_t i = 0; rc == SPSH_OK && i < PARTS_AHEAD; i++)
+        rc = b->ops->alloc_fn(b, a->model.parts.part_elements, &a->sent[i], err);
+    if (rc != SPSH_OK)
+        return rc;
     l->runtime->ops->listen_fn(l->runtime, SPSH__SERVICE_STRATEGY, serve, s);
     return SPSH_OK;
 }
@@ -250,9 +253,9 @@ static void close_state(spsh__strategy *s)
     adpsgd *a = state_of(s);
     if (a == NULL)
         return;
+    for (uint32_t i = 0; i < PARTS_AHEAD && a->sent[i].data != NULL; i++)
+        a->model.backend->ops->free_fn(a->model.backend, a->sent[i]);
     spsh__own_model_close(&a->model);
-    for (uint32_t i = 0; i < PARTS_AHEAD; i++)
-        spsh__free(&s->allocator, a->sent[i]);
     spsh__free(&s->allocator, a->ring);
     spsh__free(&s->allocator, a->is_lost);
     spsh__free(&s->allocator, a->mine);

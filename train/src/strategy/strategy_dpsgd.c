@@ -19,8 +19,9 @@ typedef struct dpsgd {
     uint32_t side_count; /* 0 in a world of one, 1 in a world of two */
     uint32_t peers[SIDES];
     double weight;
-    float *mine;  /* a part */
-    bool is_away; /* own weights: `weights` are the consensus model */
+    float *mine;                 /* a part, to send */
+    spsh__backend_buffer before; /* a part, before it is mixed */
+    bool is_away;                /* own weights: `weights` are the consensus model */
     /* under the lock; [round mod 2] */
     float *theirs[ROUNDS][SIDES]; /* arenas */
     uint32_t came[ROUNDS];        /* parts, of all sides */
@@ -99,10 +100,10 @@ static bool is_round_here(void *user)
 static void mix(dpsgd *d, uint32_t part)
 {
     const uint64_t offset = spsh__parts_offset(&d->parts, part);
-    spsh__parts_take(&d->parts, part, d->mine);
+    spsh__parts_keep(&d->parts, part, d->before);
     for (uint32_t side = 0; side < d->side_count; side++)
         spsh__parts_mix(&d->parts, part, d->weight, d->theirs[d->round % ROUNDS][side] + offset,
-                        d->mine);
+                        d->before);
 }
 
 static spsh_status after_backward(spsh__strategy *s, const double *rows, double *totals,
@@ -149,6 +150,9 @@ static spsh_status start(spsh__strategy *s, spsh__learner *l, spsh_error *err)
     }
     if (!has_all || d->mine == NULL)
         return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "models of the neighbors");
+    rc = l->backend->ops->alloc_fn(l->backend, d->parts.part_elements, &d->before, err);
+    if (rc != SPSH_OK)
+        return rc;
     l->runtime->ops->listen_fn(l->runtime, SPSH__SERVICE_STRATEGY, serve, s);
     return SPSH_OK;
 }
@@ -166,6 +170,8 @@ static void close_state(spsh__strategy *s)
     dpsgd *d = state_of(s);
     if (d == NULL)
         return;
+    if (d->before.data != NULL)
+        s->learner->backend->ops->free_fn(s->learner->backend, d->before);
     spsh__parts_close(&d->parts);
     for (uint32_t i = 0; i < ROUNDS * SIDES; i++)
         spsh__free(&s->allocator, d->theirs[i % ROUNDS][i / ROUNDS]);
