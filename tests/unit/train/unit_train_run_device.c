@@ -11,8 +11,10 @@
  */
 #include <dlfcn.h>
 #include <math.h>
+#include <stdatomic.h>
 #include <sys/wait.h>
 
+#include "run/host_arenas.h"
 #include "test_number.h"
 #include "tone_dataset.h"
 #include "train_kit.h"
@@ -425,6 +427,48 @@ static void test_graphs_change_nothing(void)
     must_run(&run);
     CHECK_U64(train_kit_weights("plain"), train_kit_weights("fp32"));
     CHECK(strstr(run.log, "CUDA graphs") == NULL);
+}
+
+static _Atomic uint64_t steps_made;
+static _Atomic bool is_first_late; /* the first checkpoint waits until a step was made */
+
+/* The linker option --wrap defines these names.
+ * NOLINTBEGIN(bugprone-reserved-identifier,readability-identifier-naming) */
+spsh_status __real_spsh__host_arenas_land(const spsh__host_arenas *a, spsh_error *err);
+spsh_status __wrap_spsh__host_arenas_land(const spsh__host_arenas *a, spsh_error *err);
+
+spsh_status __wrap_spsh__host_arenas_land(const spsh__host_arenas *a, spsh_error *err)
+{
+    const uint64_t before = atomic_load(&steps_made);
+    const bool is_late = atomic_exchange(&is_first_late, false);
+    while (is_late && atomic_load(&steps_made) == before)
+        (void)usleep(1000);
+    return __real_spsh__host_arenas_land(a, err);
+}
+/* NOLINTEND(bugprone-reserved-identifier,readability-identifier-naming) */
+
+static void count_step(kit_run *run, uint64_t step)
+{
+    (void)run;
+    atomic_store(&steps_made, step);
+}
+
+/* Nobody waits for the copies of a checkpoint before the next step changes the model. The emulation
+ * stops the program if the step does not follow them. A run that resumes from it has the bits of
+ * the run that was not stopped. */
+static void test_step_during_a_checkpoint(void)
+{
+    kit_run run = on_cuda("during", "train.precision=fp32");
+    run.step_fn = count_step;
+    run.stop_at = read_history("fp32").count - 1; /* later than the first checkpoint */
+    atomic_store(&is_first_late, true);
+    CHECK_I64(train_kit_run(&run), SPSH_E_CANCELED);
+    CHECK(!atomic_load(&is_first_late));
+    run.stop_at = 0;
+    run.resume = true;
+    must_run(&run);
+    CHECK_U64(train_kit_weights("during"), train_kit_weights("fp32"));
+    check_nothing_left();
 }
 
 /* A third of the records use codec pcm. The device decodes these, the host the others. */
@@ -874,6 +918,7 @@ TEST_MAIN(unit_train_run_device)
         RUN(test_one_learner_is_not_late);
         RUN(test_decay);
         RUN(test_graphs_change_nothing);
+        RUN(test_step_during_a_checkpoint);
         RUN(test_decoded_there);
         RUN(test_goes_on_elsewhere);
     }

@@ -7,7 +7,7 @@
  *     hooks
  *
  *     rc = spsh__checkpoint_writer_open(run, 3, NULL, NULL, &writer, &err);      // only on rank 0
- *     rc = spsh__checkpoint_put(writer, &state, &err);                 // copies; a thread writes
+ *     rc = spsh__checkpoint_put(writer, &state, &err);                 // a thread writes
  *     rc = spsh__checkpoint_flush(writer, &err);                       // wait for the disk
  *     spsh__checkpoint_writer_close(writer);
  *
@@ -16,7 +16,7 @@
  *     ... copy from state ...
  *     spsh__checkpoint_close(file);
  *
- * A separate thread writes each checkpoint from a snapshot: temporary name, fsync, rename, fsync of
+ * A separate thread writes each checkpoint: temporary name, fsync, rename, fsync of
  * the folder. It then reads the file back, checks all of it, writes `latest`, and removes older
  * checkpoints beyond keep. A crash at any moment leaves the previous or the new checkpoint.
  *
@@ -50,6 +50,9 @@ typedef struct spsh__checkpoint {
     uint64_t weights_hash;              /* put: ignored, the writer's thread computes it */
     double wall_seconds, audio_seconds; /* totals so far */
     uint64_t restarts;
+    /* put: the writer's thread calls it before it reads the arenas. NULL: they are complete. */
+    spsh_status (*ready_fn)(void *user, spsh_error *err);
+    void *ready_user;
 } spsh__checkpoint;
 
 /* Return the XXH3-64 of an arena, including gaps: weights_hash. */
@@ -60,13 +63,14 @@ typedef struct spsh__checkpoint_writer spsh__checkpoint_writer;
 
 /* Create the run's folders, claim the next generation, and remove unfinished files of killed
  * writers of earlier generations. keep: number of newest files to keep, in addition to the best; 0:
- * all. io, allocator: NULL: defaults; io is borrowed. The first put allocates memory for a copy of
- * the checkpoint. */
+ * all. io, allocator: NULL: defaults; io is borrowed. put allocates memory for a copy of all but
+ * the arenas. */
 spsh_status spsh__checkpoint_writer_open(const char *run, uint32_t keep, const spsh_io *io,
                                          const spsh_allocator *allocator,
                                          spsh__checkpoint_writer **ret, spsh_error *err);
 uint64_t spsh__checkpoint_writer_generation(const spsh__checkpoint_writer *w);
-/* Copy everything and return. Waits only while the previous checkpoint is still being written. A
+/* Copy all but the arenas (weights, moments, statistics), which are borrowed until the checkpoint
+ * is written, and return. Waits only while the previous checkpoint is still being written. A
  * failure of the previous checkpoint is returned here, once, and nothing is copied then: another
  * call is a new attempt. SPSH_E_NO_SPACE, _IO: earlier checkpoints are intact. SPSH_E_MISMATCH: a
  * newer start of the run has taken over. */

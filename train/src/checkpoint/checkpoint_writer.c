@@ -1,11 +1,11 @@
-/* checkpoint_writer.c: a thread that writes snapshots, so that training only waits for a copy.
+/* checkpoint_writer.c: a thread that writes snapshots, so that training does not wait for the disk.
  *
- *     put:    wait until idle -> copy -> busy          thread:  busy -> write, check, tidy -> idle
+ *     put:    wait until idle -> busy     thread:  busy -> arenas ready, write, check, tidy -> idle
  *
  * There is one snapshot. A second one would cost as much memory again, and would only help if the
  * disk is slower than the interval between checkpoints, which no buffer hides for long. `snapshot`
- * belongs to the thread while is_busy is set and to the caller otherwise. Both change under the
- * mutex.
+ * and the arenas that it borrows belong to the thread while is_busy is set and to the caller
+ * otherwise. Both change under the mutex.
  *
  * `latest` and the older files change only after the whole file has been read back. The writer
  * reads the folder before and after writing, and stops if it finds a higher generation.
@@ -25,7 +25,7 @@ struct spsh__checkpoint_writer {
     char *run, *folder;
     uint32_t keep, generation;
 
-    uint8_t *memory; /* memory that the snapshot's pointers point into */
+    uint8_t *memory; /* memory that the snapshot's pointers, except arenas, point into */
     size_t capacity;
     spsh__checkpoint snapshot;
 
@@ -95,8 +95,11 @@ static spsh_status write_snapshot(spsh__checkpoint_writer *w, spsh_error *err)
     spsh__checkpoint *c = &w->snapshot;
     char name[SPSH__CHECKPOINT_NAME_BYTES];
     spsh__checkpoint_name((spsh__checkpoint_place){w->generation, c->samples}, name);
-    c->weights_hash = spsh__checkpoint_hash(c->weights, c->arena_elements);
-    spsh_status rc = spsh__checkpoint_writer_check(w, err);
+    spsh_status rc = c->ready_fn != NULL ? c->ready_fn(c->ready_user, err) : SPSH_OK;
+    if (rc == SPSH_OK)
+        rc = spsh__checkpoint_writer_check(w, err);
+    if (rc == SPSH_OK)
+        c->weights_hash = spsh__checkpoint_hash(c->weights, c->arena_elements);
     if (rc == SPSH_OK)
         rc = spsh__checkpoint_write(w->folder, c, w->io, &w->allocator, err);
     if (rc == SPSH_OK)
@@ -149,32 +152,15 @@ typedef struct part {
     size_t size, at;
 } part;
 
-enum {
-    PART_CONFIG,
-    PART_VOCABULARY,
-    PART_WEIGHTS,
-    PART_MOMENTS,
-    PART_MOMENTS_2,
-    PART_STATISTICS,
-    PART_PARAMETERS,
-    PART_CURSOR,
-    PART_STRATEGY,
-    PARTS
-};
+enum { PART_CONFIG, PART_VOCABULARY, PART_PARAMETERS, PART_CURSOR, PART_STRATEGY, PARTS };
 
-/* List the arrays that the checkpoint points to. Sizes were checked, so products do not overflow.
+/* List the arrays that the checkpoint points to, except the arenas. Sizes were checked, so products do not overflow.
  */
 static size_t list_parts(const spsh__checkpoint *c, part parts[PARTS])
 {
-    const size_t arena = (size_t)c->arena_elements * sizeof(float);
-    const size_t statistics = (size_t)c->statistics_elements * sizeof(float);
     const size_t parameters = c->parameter_count * sizeof(*c->parameters);
     parts[PART_CONFIG] = (part){c->config, strlen(c->config) + 1, 0};
     parts[PART_VOCABULARY] = (part){c->vocabulary, strlen(c->vocabulary) + 1, 0};
-    parts[PART_WEIGHTS] = (part){c->weights, arena, 0};
-    parts[PART_MOMENTS] = (part){c->moments[0], c->moments[0] != NULL ? arena : 0, 0};
-    parts[PART_MOMENTS_2] = (part){c->moments[1], c->moments[1] != NULL ? arena : 0, 0};
-    parts[PART_STATISTICS] = (part){c->statistics, statistics, 0};
     parts[PART_PARAMETERS] = (part){c->parameters, parameters, 0};
     parts[PART_CURSOR] = (part){c->cursor, c->cursor_size, 0};
     parts[PART_STRATEGY] = (part){c->strategy, c->strategy_size, 0};
@@ -215,11 +201,6 @@ static spsh_status take_snapshot(spsh__checkpoint_writer *w, const spsh__checkpo
     s->generation = w->generation;
     s->config = (const char *)(w->memory + parts[PART_CONFIG].at);
     s->vocabulary = (const char *)(w->memory + parts[PART_VOCABULARY].at);
-    s->weights = (const float *)(const void *)(w->memory + parts[PART_WEIGHTS].at);
-    for (size_t i = 0; i < 2; i++)
-        if (c->moments[i] != NULL)
-            s->moments[i] = (const float *)(const void *)(w->memory + parts[PART_MOMENTS + i].at);
-    s->statistics = (const float *)(const void *)(w->memory + parts[PART_STATISTICS].at);
     s->parameters = (const spsh__parameter *)(const void *)(w->memory + parts[PART_PARAMETERS].at);
     s->cursor = w->memory + parts[PART_CURSOR].at;
     s->strategy = w->memory + parts[PART_STRATEGY].at;

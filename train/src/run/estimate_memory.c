@@ -158,8 +158,7 @@ static spsh_status count_moments(const spsh__estimating *e, counter *c, spsh__le
     e->out->checkpoint_bytes =
         sizeof(float) * ((1 + (uint64_t)moments) * l->arena_elements + l->statistics_elements) +
         CHECKPOINT_REST_BYTES;
-    /* rank 0's copy of the arenas, and the checkpoint writer's copy */
-    e->out->snapshot_bytes = 2 * e->out->checkpoint_bytes;
+    e->out->snapshot_bytes = e->out->checkpoint_bytes; /* rank 0's copy of the arenas */
     return rc;
 }
 

@@ -1,5 +1,12 @@
 /* host_arenas.h: rank 0's copy of a whole model in host memory, for writing checkpoints. Its arenas
  * have the same layout as the model's (model.h).
+ *
+ *     read     the copies of a learner on a device begin, on a separate stream, to pinned memory
+ *     hold     the learner's stream waits for them, before it overwrites its arenas
+ *     land     the host waits for them; any thread
+ *
+ * The learner computes its next gradient meanwhile. It waits only for the statistics, which forward
+ * changes. On the host, read copies everything.
  */
 #ifndef SPSH_TRAIN_HOST_ARENAS_H
 #define SPSH_TRAIN_HOST_ARENAS_H
@@ -10,15 +17,22 @@
 typedef struct spsh__host_arenas {
     spsh__parameter *parameters;
     float *weights, *moments[2], *statistics; /* moments NULL: unused by the optimizer */
+    const spsh_cuda *cuda;                    /* of a learner on a device; else NULL */
+    void *stream;
+    void *before, *down; /* events: the learner's work so far; all copies, or the statistics' */
+    bool is_coming;      /* copies that the learner's stream does not wait for yet */
 } spsh__host_arenas;
 
-/* The arenas must be closed even after a failure. SPSH_E_NO_MEMORY. */
-spsh_status spsh__host_arenas_open(const spsh__model *whole, const bool has_moments[2],
-                                   spsh__host_arenas *ret, spsh_error *err);
+/* backend: the learner's. The arenas must be closed even after a failure. SPSH_E_NO_MEMORY. */
+spsh_status spsh__host_arenas_open(spsh__backend *backend, const spsh__model *whole,
+                                   const bool has_moments[2], spsh__host_arenas *ret,
+                                   spsh_error *err);
 void spsh__host_arenas_close(spsh__host_arenas *a); /* accepts an all-zero struct */
 /* Copy a checkpoint that fits the model. false: it is from another optimizer. */
 bool spsh__host_arenas_take(spsh__host_arenas *a, const spsh__checkpoint *c);
 /* Copy the arenas of a learner that has the whole model. */
-void spsh__host_arenas_read(spsh__host_arenas *a, const spsh__learner *l);
+spsh_status spsh__host_arenas_read(spsh__host_arenas *a, const spsh__learner *l, spsh_error *err);
+spsh_status spsh__host_arenas_hold(spsh__host_arenas *a, const spsh__learner *l, spsh_error *err);
+spsh_status spsh__host_arenas_land(const spsh__host_arenas *a, spsh_error *err);
 
 #endif

@@ -359,8 +359,8 @@ spsh_status spsh__run_restore(spsh__run *r, spsh_error *err)
     const bool has_moments[2] = {moments[0].data != NULL, moments[1].data != NULL};
     r->progress.best_metric = (double)INFINITY;
     if (r->world->is_first) {
-        rc =
-            spsh__host_arenas_open(spsh__run_whole(&r->model), has_moments, &r->saving.arenas, err);
+        rc = spsh__host_arenas_open(r->backend, spsh__run_whole(&r->model), has_moments,
+                                    &r->saving.arenas, err);
         if (rc == SPSH_OK && r->saving.resumed != NULL)
             rc = compare_configs(r, err);
         if (rc == SPSH_OK && r->saving.resumed != NULL)
@@ -412,6 +412,20 @@ static spsh_status save_cursor(spsh__run *r, spsh_error *err)
     return write_cursor(r, cursor, size, &size, err);
 }
 
+static spsh_status await_arenas(void *user, spsh_error *err)
+{
+    return spsh__host_arenas_land((const spsh__host_arenas *)user, err);
+}
+
+/* Read the arenas of this rank. If learners have their own models, a serving task may change the
+ * moments from now on. */
+static spsh_status read_arenas(spsh__run *r, spsh_error *err)
+{
+    const spsh_status rc = spsh__host_arenas_read(&r->saving.arenas, &r->learner, err);
+    return rc == SPSH_OK && r->rounds.has_own_model ? spsh__host_arenas_land(&r->saving.arenas, err)
+                                                    : rc;
+}
+
 static spsh_status put(spsh__run *r, spsh_error *err)
 {
     const spsh__model *whole = spsh__run_whole(&r->model);
@@ -422,8 +436,9 @@ static spsh_status put(spsh__run *r, spsh_error *err)
     spsh__store_u64le(extra + 8, r->progress.skipped_steps);
     spsh__store_u64le(extra + 16, r->progress.evaluated_step);
     store_scale(&r->progress.loss_scale, extra);
-    if (r->model.stages == NULL)
-        spsh__host_arenas_read(&r->saving.arenas, &r->learner);
+    const spsh_status rc = r->model.stages == NULL ? read_arenas(r, err) : SPSH_OK;
+    if (rc != SPSH_OK)
+        return rc;
     const spsh__checkpoint c = {
         .samples = r->progress.samples,
         .step = r->progress.step,
@@ -449,6 +464,8 @@ static spsh_status put(spsh__run *r, spsh_error *err)
         .wall_seconds = r->progress.wall_s + spsh__world_now_s(r->world) - r->report.begin_s,
         .audio_seconds = r->progress.audio_s,
         .restarts = r->progress.restarts,
+        .ready_fn = await_arenas,
+        .ready_user = &r->saving.arenas,
     };
     return spsh__checkpoint_put(r->saving.writer, &c, err);
 }
@@ -473,6 +490,8 @@ static spsh_status save(spsh__run *r, spsh_error *err)
 {
     spsh_error failed = SPSH_ERROR_INIT;
     spsh_status rc = spsh__run_meet(r, true, err);
+    if (rc == SPSH_OK)
+        rc = spsh__host_arenas_hold(&r->saving.arenas, &r->learner, err);
     if (rc == SPSH_OK)
         rc = save_cursor(r, err);
     if (rc == SPSH_OK)

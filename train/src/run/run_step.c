@@ -318,6 +318,9 @@ static spsh_status learn(spsh__run *r, const verdict *v, uint64_t samples, spsh_
     const bool is_overflow =
         v->counted > 0 &&
         spsh__loss_scale_step(&r->progress.loss_scale, r->backend->precision, v->is_finite);
+    rc = spsh__host_arenas_hold(&r->saving.arenas, &r->learner, err);
+    if (rc != SPSH_OK)
+        return rc;
     if (v->is_finite) {
         rc = update(r, v->scale, err);
         r->step.skipped_in_a_row = 0;
