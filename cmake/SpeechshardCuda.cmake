@@ -76,13 +76,17 @@ function(speechshard_cuda_headers result)
     set(${result} ON PARENT_SCOPE)
 endfunction()
 
-# speechshard_cuda_sources(FILE...): add sources of a part to the plug-in: .cu files for nvcc, .c
-# files for the C compiler. They may include the part's include/ and src/ folders and the public
-# headers of shardfmt.
+# speechshard_cuda_sources([EXACT] FILE...): add sources of a part to the plug-in: .cu files for nvcc,
+# .c files for the C compiler. They may include the part's include/ and src/ folders and the public
+# headers of shardfmt. EXACT: nvcc fuses no multiplication with an addition, so that kernels round as
+# the host does (docs/gpu-internals.md).
 function(speechshard_cuda_sources)
-    foreach(_source IN LISTS ARGN)
-        set_property(GLOBAL APPEND PROPERTY SPEECHSHARD_CUDA_SOURCES "${CMAKE_CURRENT_SOURCE_DIR}/${_source}")
-    endforeach()
+    cmake_parse_arguments(PARSE_ARGV 0 _cuda EXACT "" "")
+    list(TRANSFORM _cuda_UNPARSED_ARGUMENTS PREPEND "${CMAKE_CURRENT_SOURCE_DIR}/" OUTPUT_VARIABLE _sources)
+    set_property(GLOBAL APPEND PROPERTY SPEECHSHARD_CUDA_SOURCES ${_sources})
+    if(_cuda_EXACT)
+        set_property(GLOBAL APPEND PROPERTY SPEECHSHARD_CUDA_EXACT_SOURCES ${_sources})
+    endif()
 endfunction()
 
 # Compile one source, and add its object to the list `objects` of the caller.
@@ -92,8 +96,12 @@ function(_speechshard_cuda_object source)
     set(_object "${PROJECT_BINARY_DIR}/cuda/${_name}.o")
     get_filename_component(_folder "${_object}" DIRECTORY)
     file(MAKE_DIRECTORY "${_folder}")
-    set(_flags -std=c++17 -O3 -lineinfo --fmad=false -Xcompiler
+    set(_flags -std=c++17 -O3 -lineinfo -Xcompiler
         -fPIC,-fvisibility=hidden,-fno-exceptions,-Wall,-Wextra,-Wno-missing-field-initializers)
+    get_property(_exact GLOBAL PROPERTY SPEECHSHARD_CUDA_EXACT_SOURCES)
+    if(source IN_LIST _exact)
+        list(APPEND _flags --fmad=false)
+    endif()
     if(CMAKE_COMPILE_WARNING_AS_ERROR)
         list(APPEND _flags -Werror all-warnings)
     endif()

@@ -5,8 +5,9 @@
  *
  * Tolerances. Inputs are rounded to the precision before both backends see them, so that products
  * of two factors are exact. Two errors remain. One is float's error in sums: 2e-5 of the largest
- * value of an array, as with `cpu`. The other is the rounding of intermediate values to the
- * precision. Each rounding is off by at most one unit, relative to its value. Number of units per
+ * value of an array, as with `cpu`. It covers a real device, which fuses multiplications and
+ * additions, and the host emulation, which does not. The other is the rounding of intermediate
+ * values to the precision. Each rounding is off by at most one unit, relative to its value. Number of units per
  * operator:
  *
  *     products, convolutions, rows    3     rounding of results, at most twice, and of addends
