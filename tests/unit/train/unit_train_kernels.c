@@ -190,6 +190,15 @@ static void mark_uses(const spsh__kernel_launch *l, bool are_writes)
     }
 }
 
+spsh_status spsh__cuda_launch_on(spsh__backend *b, void *stream, const spsh__kernel_launch *l,
+                                 spsh_error *err)
+{
+    (void)err;
+    REQUIRE(stream == &device);
+    spsh__cuda_launch(b, l);
+    return SPSH_OK;
+}
+
 void spsh__cuda_launch(spsh__backend *b, const spsh__kernel_launch *l)
 {
     (void)b;
@@ -522,8 +531,66 @@ static void linear_case(spsh__backend *b, uint32_t halves)
     }
 }
 
+static void run_add_rows(spsh__backend *b, const void *arguments)
+{
+    CHECK(spsh__cuda_add_rows(b, arguments, NULL) == SPSH_OK);
+}
+
+/* Sums of rows of halves: into floats, and into a row of the halves, as NCCL's sums use them. */
+static void rows_case(spsh__backend *b, uint32_t halves)
+{
+    const uint32_t rows = 3;
+    for (uint32_t i = 0; i < SIZES; i++) {
+        const size_t count = sizes[i];
+        arena_reset();
+        array from = array_random(b, rows * count, halves & 1, i % 3, 2);
+        const array to = array_new(b, count, halves & 2, i % 2);
+        double *want = calloc(rows * count, sizeof(*want)), *x = values_of(&from);
+        REQUIRE(want != NULL);
+        for (size_t k = 0; k < count; k++) {
+            float sum = (float)x[k]; /* in the order of rows */
+            sum += (float)x[count + k];
+            sum += (float)x[2 * count + k];
+            want[k] = (double)sum;
+        }
+        spsh__add_rows a = {.stream = &device,
+                            .half = b->precision,
+                            .from = from.buffer,
+                            .to = to.buffer,
+                            .rows = rows,
+                            .count = count};
+        run_all_ways(b, run_add_rows, &a);
+        for (size_t k = 0; k < count; k++)
+            CHECK(!(halves & 2) ? get(&to, k) == want[k] : is_near(&to, k, want[k], 0));
+
+        memcpy(x + count, want, count * sizeof(*x));
+        a.to.data = (char *)from.buffer.data + count * (halves & 1 ? 2 : 4);
+        a.to.is_half = from.buffer.is_half;
+        run_all_ways(b, run_add_rows, &a);
+        check_values(&from, x, 0, "sum of rows, in place");
+        free(want);
+    }
+}
+
+/* The type of 16 bits is the job's, not the backend's. */
+static void test_rows_of_another_type(void)
+{
+    arena_reset();
+    const array from = array_random(&backends[0], 300, false, 0, 2);
+    const array to = array_new(&backends[1], 300, true, 0);
+    const spsh__add_rows a = {.stream = &device,
+                              .half = SPSH__FP16,
+                              .from = from.buffer,
+                              .to = to.buffer,
+                              .rows = 1,
+                              .count = 300};
+    run_all_ways(&backends[0], run_add_rows, &a);
+    check_values(&to, values_of(&from), 0, "float16 on a backend of bfloat16");
+}
+
 static void test_elements(void)
 {
+    each_kind(2, rows_case);
     each_kind(3, clip_case);
     each_kind(2, linear_case);
 }
@@ -1315,6 +1382,7 @@ TEST_MAIN(unit_train_kernels)
     RUN(test_halves_are_what_their_bits_say);
     RUN(test_rounding_is_to_nearest_even);
     RUN(test_elements);
+    RUN(test_rows_of_another_type);
     RUN(test_clip_is_in_place);
     RUN(test_lines);
     RUN(test_lookahead);

@@ -247,6 +247,17 @@ typedef struct spsh__update {
     uint64_t offset;       /* position of the slice in the arena */
 } spsh__update;
 
+/* to[i] = from[0][i] + from[1][i] + ..., as floats, in the order of rows. One row: a conversion. */
+typedef struct spsh__add_rows {
+    void *stream;              /* of the backend's device */
+    spsh__precision half;      /* BF16 or FP16: type of buffers with is_half, whatever the backend's
+                                  precision is */
+    spsh__backend_buffer from; /* [rows][count] */
+    spsh__backend_buffer to;   /* [count]; may be a row of `from` */
+    uint32_t rows;
+    size_t count; /* not 0 */
+} spsh__add_rows;
+
 /* Features of a batch, in the device's memory, in the layout of the model: zeros past the lengths.
  */
 typedef struct spsh__arrange {
@@ -388,6 +399,8 @@ typedef struct spsh__backend_ops {
     /* Return the stream of lane 0 (cudaStream_t), for callers that enqueue separate work in
      * between. */
     void *(*stream_fn)(spsh__backend *b);
+    /* Add rows on another stream. The caller orders it. */
+    spsh_status (*add_rows_fn)(spsh__backend *b, const spsh__add_rows *a, spsh_error *err);
 } spsh__backend_ops;
 
 /* Operators of every backend: X(NAME) for NAME_fn, which is the function spsh__BACKEND_NAME. */

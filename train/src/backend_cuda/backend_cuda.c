@@ -179,6 +179,13 @@ void spsh__cuda_launch(spsh__backend *b, const spsh__kernel_launch *l)
     remember_launch(b, l);
 }
 
+spsh_status spsh__cuda_launch_on(spsh__backend *b, void *stream, const spsh__kernel_launch *l,
+                                 spsh_error *err)
+{
+    const spsh__cuda_state *self = spsh__cuda_of(b);
+    return self->entry->launch_fn(self->train, stream, l, err);
+}
+
 /* --------------------------------------------------------------------------------------- opening
  */
 

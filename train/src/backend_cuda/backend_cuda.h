@@ -44,6 +44,9 @@ bool spsh__cuda_has_failed(const spsh__backend *b);
 
 /* Enqueue a kernel on the stream of the lane. */
 void spsh__cuda_launch(spsh__backend *b, const spsh__kernel_launch *l);
+/* Enqueue a kernel on a stream that is no lane's, outside of segments. */
+spsh_status spsh__cuda_launch_on(spsh__backend *b, void *stream, const spsh__kernel_launch *l,
+                                 spsh_error *err);
 /* Number of blocks along x for `count` elements, with one or more elements per thread: at least 1,
  * and at most enough to fill the device a few times. */
 uint32_t spsh__cuda_blocks(const spsh__backend *b, uint64_t count);
@@ -151,6 +154,7 @@ void spsh__cuda_add_sums(spsh__backend *b, const spsh__cuda_sums *s);
     X(segment_end)                                                                                 \
     /* backend_cuda_rows.c */                                                                      \
     X(convert)                                                                                     \
+    X(add_rows)                                                                                    \
     X(arrange)
 
 #define SPSH_X(name_) SPSH__OPERATOR_TYPE(name_) spsh__cuda_##name_;

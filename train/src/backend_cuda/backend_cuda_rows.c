@@ -98,6 +98,25 @@ void spsh__cuda_convert(spsh__backend *b, spsh__backend_buffer to, spsh__backend
     put_elements(b, SPSH__KERNEL_CONVERT, &job, uses, 2);
 }
 
+spsh_status spsh__cuda_add_rows(spsh__backend *b, const spsh__add_rows *a, spsh_error *err)
+{
+    const spsh__device_kind half = a->half == SPSH__BF16 ? SPSH__DEVICE_BF16 : SPSH__DEVICE_FP16;
+    spsh__add_rows_job job = {
+        .from = {a->from.data, a->from.is_half ? half : SPSH__DEVICE_F32},
+        .to = {a->to.data,   a->to.is_half ? half : SPSH__DEVICE_F32  },
+        .count = a->count,
+        .rows = a->rows
+    };
+    const spsh__device_use uses[] = {spsh__cuda_reads(a->from, a->rows * a->count),
+                                     spsh__cuda_writes(a->to, a->count)};
+    job.is_wide = is_wide(&job.from) && is_wide(&job.to) && (a->rows == 1 || a->count % 4 == 0);
+    const spsh__kernel_launch l = {.kernel = SPSH__KERNEL_ADD_ROWS,
+                                   .blocks_x = spsh__cuda_blocks(b, spsh__divide_up(a->count, 4)),
+                                   .blocks_y = 1,
+                                   SPSH__CUDA_JOB(&job, uses, 2)};
+    return spsh__cuda_launch_on(b, a->stream, &l, err);
+}
+
 /* ---- lines */
 
 static void put_lines(spsh__backend *b, uint32_t kernel, spsh__lines_job *job,

@@ -1,7 +1,8 @@
 /* kernels_rows.h: operators on elements, on rows [T][N][W], and on lines of convolutions
  * [N][C][F][T], by threads of a device.
  *
- *     elements   clip, scale, axpy, mix, convert: a block walks over stretches of elements
+ *     elements   clip, scale, axpy, mix, convert, sums of rows: a block walks over stretches of
+ *                elements
  *     lines      bias, columns, masks, reversal: 32 threads walk a line (a row; the frames of a bin),
  *                and compute its utterance and channel once per line, not once per element
  *     turns      convolutions to rows and back, features to convolutions: matrices are transposed
@@ -22,6 +23,7 @@
     X(AXPY, axpy, spsh__elements_job)                                                              \
     X(MIX, mix, spsh__elements_job)                                                                \
     X(CONVERT, convert, spsh__elements_job)                                                        \
+    X(ADD_ROWS, add_rows, spsh__add_rows_job)                                                      \
     X(BIAS_FORWARD, bias_forward, spsh__lines_job)                                                 \
     X(COPY_LINES, copy_lines, spsh__lines_job)                                                     \
     X(MASK_ROWS, mask_rows, spsh__lines_job)                                                       \
@@ -110,6 +112,28 @@ DEVICE_ELEMENTS_KERNEL(scale, spsh__elements_job, device_scale_run)
 DEVICE_ELEMENTS_KERNEL(axpy, spsh__elements_job, device_axpy_run)
 DEVICE_ELEMENTS_KERNEL(mix, spsh__elements_job, device_mix_run)
 DEVICE_ELEMENTS_KERNEL(convert, spsh__elements_job, device_convert_run)
+
+/* to[i] = from[0][i] + from[1][i] + ..., as floats, in the order of rows. to may be a row of from. */
+typedef struct spsh__add_rows_job {
+    spsh__device_array from, to;
+    uint64_t count; /* elements per row */
+    uint32_t rows, is_wide;
+} spsh__add_rows_job;
+
+DEVICE void device_add_rows_run(const spsh__add_rows_job *job, const device_run *r)
+{
+    float sum[4], v[4];
+    device_load_run(&job->from, r, sum);
+    for (uint32_t row = 1; row < job->rows; row++) {
+        const device_run other = device_run_at(r, row * job->count + r->at);
+        device_load_run(&job->from, &other, v);
+        for (uint32_t k = 0; k < 4; k++)
+            sum[k] += v[k];
+    }
+    device_store_run(&job->to, r, sum);
+}
+
+DEVICE_ELEMENTS_KERNEL(add_rows, spsh__add_rows_job, device_add_rows_run)
 
 /* ---- lines */
 
