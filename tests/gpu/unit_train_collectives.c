@@ -9,6 +9,7 @@
 
 #include "comm/comm.h"
 #include "comm/comm_nccl.h"
+#include "cuda/device_half.h"
 #include "device_test.h"
 #include "speechshard/cuda_plugin.h"
 #include "speechshard/inside.h"
@@ -65,6 +66,42 @@ static void check_one(spsh__collectives *c, spsh__backend_buffer arena, spsh__co
     CHECK_U64(wrong, 0);
 }
 
+/* A rank's exchange with itself is a copy. Kernels between the collectives run on their stream. */
+static void check_halves(spsh__collectives *c, spsh__backend_buffer arena, spsh__precision half)
+{
+    const spsh__backend_ops *ops = backend->ops;
+    spsh__backend_buffer memory = {NULL, false};
+    REQUIRE(ops->alloc_fn(backend, COUNT, &memory, NULL) == SPSH_OK);
+    const spsh__backend_buffer sent = {memory.data, true}, received = spsh__at(ops, sent, COUNT);
+    const spsh__collective exchange = {SPSH__COLLECTIVE_EXCHANGE_HALVES, sent.data, COUNT};
+    const spsh__collective gather = {SPSH__COLLECTIVE_GATHER_HALVES, received.data, COUNT};
+    spsh__add_rows a = {.stream = spsh__collectives_stream(c),
+                        .half = half,
+                        .from = arena,
+                        .to = sent,
+                        .rows = 1,
+                        .count = COUNT};
+    for (uint32_t i = 0; i < COUNT; i++)
+        values[i] = 1 + (float)(i % 4096) * 0x1p-12F;
+    ops->write_f32_fn(backend, arena, values, COUNT);
+    CHECK(spsh__collectives_behind(c, NULL) == SPSH_OK);
+    CHECK(ops->add_rows_fn(backend, &a, NULL) == SPSH_OK);
+    CHECK(spsh__collectives_start(c, &exchange, "halves", NULL) == SPSH_OK);
+    CHECK(spsh__collectives_start(c, &gather, "halves", NULL) == SPSH_OK);
+    a.from = received;
+    a.to = arena;
+    CHECK(ops->add_rows_fn(backend, &a, NULL) == SPSH_OK);
+    CHECK(spsh__collectives_join(c, NULL) == SPSH_OK);
+    CHECK(spsh__collectives_wait(c, NULL) == SPSH_OK);
+    ops->read_f32_fn(backend, got, arena, COUNT);
+    uint32_t wrong = 0;
+    for (uint32_t i = 0; i < COUNT; i++)
+        wrong += got[i] != spsh__f32_of_half(spsh__half_of_f32(values[i], half == SPSH__BF16),
+                                             half == SPSH__BF16);
+    CHECK_U64(wrong, 0);
+    ops->free_fn(backend, memory);
+}
+
 static void test_all_kinds(void)
 {
     spsh__collectives *c = NULL;
@@ -83,6 +120,8 @@ static void test_all_kinds(void)
         check_one(c, arena, SPSH__COLLECTIVE_SUM_PARTS);
         check_one(c, arena, SPSH__COLLECTIVE_GATHER_PARTS);
         check_one(c, arena, SPSH__COLLECTIVE_BROADCAST);
+        check_halves(c, arena, SPSH__BF16);
+        check_halves(c, arena, SPSH__FP16);
     }
     const spsh__collective nothing = {SPSH__COLLECTIVE_SUM, arena.data, 0};
     CHECK(spsh__collectives_start(c, &nothing, "nothing", NULL) == SPSH_OK);

@@ -19,6 +19,8 @@
  *           hang:RANK:N      its collective N never begins
  *           error:RANK:N     ... fails asynchronously
  *           slow:RANK:N      every collective is polled N times before it begins
+ *           bytes:RANK       it prints the bytes that it sent when it leaves: the ring's, without
+ *                            copies to itself
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -38,6 +40,7 @@ enum {
     INVALID_USAGE = 5,
     REMOTE_ERROR = 6,
     IN_PROGRESS = 7,
+    HALF = 6,
     FLOAT = 7,
     SUM = 0,
     RANKS_MAX = 8,
@@ -56,13 +59,13 @@ typedef struct shim_config {
     int blocking;
 } shim_config;
 
-typedef enum kind { ALL_REDUCE = 1, REDUCE_SCATTER, ALL_GATHER, BROADCAST } kind;
+typedef enum kind { ALL_REDUCE = 1, REDUCE_SCATTER, ALL_GATHER, BROADCAST, EXCHANGE } kind;
 
 typedef struct rank_state {
     _Atomic uint32_t has_joined, has_left;
     _Atomic uint64_t posted, finished;
     uint32_t kind;  /* kind of the posted collective */
-    uint64_t count; /* floats that this rank sends or receives in the posted collective */
+    uint64_t count; /* bytes that this rank sends or receives, per row */
 } rank_state;
 
 typedef struct head {
@@ -75,9 +78,9 @@ typedef struct shim_comm shim_comm;
 typedef struct job { /* arguments of the work */
     shim_comm *comm;
     kind kind;
-    const float *from;
-    float *to;
-    size_t count;
+    const void *from[RANKS_MAX]; /* EXCHANGE: per peer; otherwise only [0] */
+    void *to[RANKS_MAX];
+    size_t count, element_bytes;
     uint64_t number;
     uint32_t asked;
     bool is_posted;
@@ -93,10 +96,18 @@ struct shim_comm {
     uint32_t polls;
     char path[128];  /* path of the file, which is unlinked once all ranks have it open */
     uint64_t called; /* number of collectives that were called */
+    uint64_t sent_bytes;
     bool has_pending;
     job pending;
     void *pending_stream;
 };
+
+/* Calls between ncclGroupStart and ncclGroupEnd: one exchange with all ranks. */
+static _Thread_local struct {
+    bool is_open, has_failed;
+    job job;
+    void *stream;
+} group;
 
 static nccl_shim_enqueue_fn *enqueue;
 
@@ -120,6 +131,11 @@ SPSH_API int ncclAllGather(const void *from, void *to, size_t count, int type, s
                            void *stream);
 SPSH_API int ncclBroadcast(const void *from, void *to, size_t count, int type, int root,
                            shim_comm *comm, void *stream);
+SPSH_API int ncclSend(const void *from, size_t count, int type, int peer, shim_comm *comm,
+                      void *stream);
+SPSH_API int ncclRecv(void *to, size_t count, int type, int peer, shim_comm *comm, void *stream);
+SPSH_API int ncclGroupStart(void);
+SPSH_API int ncclGroupEnd(void);
 
 /* ---- faults ---- */
 
@@ -163,14 +179,33 @@ static bool have_all(const shim_comm *c, bool left)
 
 /* ---- a collective, on the stream ---- */
 
-static float *region_of(const shim_comm *c, uint32_t rank)
+static char *region_of(const shim_comm *c, uint32_t rank)
 {
-    return (float *)(void *)((char *)c->shared + sizeof(head) + rank * REGION_BYTES);
+    return (char *)c->shared + sizeof(head) + rank * REGION_BYTES;
 }
 
-static size_t given(const shim_comm *c, const job *j)
+static size_t row_bytes(const job *j)
 {
-    return j->kind == REDUCE_SCATTER ? j->count * c->world : j->count;
+    return j->count * j->element_bytes;
+}
+
+/* Bytes of this rank's input, and of its region. */
+static size_t given_bytes(const shim_comm *c, const job *j)
+{
+    return row_bytes(j) * (j->kind == REDUCE_SCATTER || j->kind == EXCHANGE ? c->world : 1);
+}
+
+/* Bytes that a rank sends to others, on a ring or directly. */
+static size_t sent_bytes(const shim_comm *c, const job *j)
+{
+    switch (j->kind) {
+    case ALL_REDUCE: return 2 * row_bytes(j) * (c->world - 1) / c->world;
+    case BROADCAST: return c->rank == 0 ? row_bytes(j) : 0;
+    case REDUCE_SCATTER:
+    case ALL_GATHER:
+    case EXCHANGE: break;
+    }
+    return row_bytes(j) * (c->world - 1);
 }
 
 static bool all_finished(const shim_comm *c, uint64_t number)
@@ -198,9 +233,14 @@ static bool may_begin(shim_comm *c, job *j)
 static void post(shim_comm *c, job *j)
 {
     rank_state *mine = &c->shared->ranks[c->rank];
-    memcpy(region_of(c, c->rank), j->from, given(c, j) * sizeof(float));
+    if (j->kind == EXCHANGE) {
+        for (uint32_t r = 0; r < c->world; r++)
+            memcpy(region_of(c, c->rank) + r * row_bytes(j), j->from[r], row_bytes(j));
+    } else {
+        memcpy(region_of(c, c->rank), j->from[0], given_bytes(c, j));
+    }
     mine->kind = j->kind;
-    mine->count = j->count;
+    mine->count = row_bytes(j);
     atomic_store(&mine->posted, j->number);
     j->is_posted = true;
 }
@@ -219,7 +259,7 @@ static bool is_ready(void *arguments)
         const rank_state *other = &c->shared->ranks[r];
         if (atomic_load(&other->posted) < j->number)
             return false;
-        if (other->kind != j->kind || other->count != j->count) {
+        if (other->kind != j->kind || other->count != row_bytes(j)) {
             atomic_store(&c->failed, INVALID_USAGE);
             return false;
         }
@@ -231,22 +271,27 @@ static bool is_ready(void *arguments)
 static void add_all(const shim_comm *c, float *to, size_t first, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        float sum = region_of(c, 0)[first + i];
+        float sum = ((const float *)(const void *)region_of(c, 0))[first + i];
         for (uint32_t r = 1; r < c->world; r++)
-            sum += region_of(c, r)[first + i];
+            sum += ((const float *)(const void *)region_of(c, r))[first + i];
         to[i] = sum;
     }
 }
 
 static void give(const shim_comm *c, const job *j)
 {
+    const size_t size_bytes = row_bytes(j);
     switch (j->kind) {
-    case ALL_REDUCE: add_all(c, j->to, 0, j->count); break;
-    case REDUCE_SCATTER: add_all(c, j->to, c->rank * j->count, j->count); break;
-    case BROADCAST: memcpy(j->to, region_of(c, 0), j->count * sizeof(float)); break;
+    case ALL_REDUCE: add_all(c, j->to[0], 0, j->count); break;
+    case REDUCE_SCATTER: add_all(c, j->to[0], c->rank * j->count, j->count); break;
+    case BROADCAST: memcpy(j->to[0], region_of(c, 0), size_bytes); break;
     case ALL_GATHER:
         for (uint32_t r = 0; r < c->world; r++)
-            memcpy(j->to + r * j->count, region_of(c, r), j->count * sizeof(float));
+            memcpy((char *)j->to[0] + r * size_bytes, region_of(c, r), size_bytes);
+        break;
+    case EXCHANGE:
+        for (uint32_t r = 0; r < c->world; r++)
+            memcpy(j->to[r], region_of(c, r) + c->rank * size_bytes, size_bytes);
         break;
     }
     atomic_store(&c->shared->ranks[c->rank].finished, j->number);
@@ -263,22 +308,33 @@ static void run(void *arguments)
 
 /* ---- calls ---- */
 
+/* Memory that a collective reads and writes. Return the number of uses. */
+static size_t list_uses(const shim_comm *c, const job *j, spsh__device_use uses[2 * RANKS_MAX])
+{
+    const bool exchanges = j->kind == EXCHANGE;
+    const size_t size_bytes = row_bytes(j);
+    size_t count = 0;
+    for (uint32_t r = 0; r < (exchanges ? c->world : 1); r++) {
+        uses[count++] =
+            (spsh__device_use){j->from[r], exchanges ? size_bytes : given_bytes(c, j), 0};
+        uses[count++] = (spsh__device_use){
+            j->to[r], j->kind == ALL_GATHER ? size_bytes * c->world : size_bytes, 1};
+    }
+    return count;
+}
+
 static int put_pending(shim_comm *c)
 {
     const job *j = &c->pending;
-    const bool gathers = j->kind == ALL_GATHER;
-    const spsh__device_use uses[] = {
-        {j->from, given(c, j) * sizeof(float),                                      0},
-        {j->to,       (gathers ? j->count * c->world : j->count) * sizeof(float),          1},
-    };
-    static const char *const names[] = {"", "all-reduce", "reduce-scatter", "all-gather",
-                                        "broadcast"};
+    spsh__device_use uses[2 * RANKS_MAX];
+    static const char *const names[] = {"",           "all-reduce", "reduce-scatter",
+                                        "all-gather", "broadcast",  "all-to-all"};
     const twin_work work = {.name = names[j->kind],
                             .run_fn = run,
                             .arguments = j,
                             .argument_bytes = sizeof(*j),
                             .uses = uses,
-                            .use_count = 2,
+                            .use_count = list_uses(c, j, uses),
                             .is_ready_fn = is_ready};
     c->has_pending = false;
     atomic_fetch_add(&c->references, 1);
@@ -288,19 +344,57 @@ static int put_pending(shim_comm *c)
     return SYSTEM_ERROR;
 }
 
-/* is_known: the shim supports the type, the operator, and the root. */
+/* is_known: the shim supports the operator and the root. */
 static int call(shim_comm *c, job j, bool is_known, void *stream)
 {
-    if (!is_known || c->has_pending || c->is_joining || c->is_leaving || j.count == 0 ||
-        given(c, &j) * sizeof(float) > REGION_BYTES)
+    if (!is_known || group.is_open || c->has_pending || c->is_joining || c->is_leaving ||
+        j.count == 0 || j.element_bytes == 0 || given_bytes(c, &j) > REGION_BYTES)
         return INVALID_USAGE;
     j.comm = c;
     j.number = ++c->called;
+    c->sent_bytes += sent_bytes(c, &j);
     c->pending = j;
     c->pending_stream = stream;
     c->has_pending = true;
     c->polls = 0;
     return IN_PROGRESS;
+}
+
+/* 0: an unknown type, which `call` rejects. */
+static size_t bytes_of(int type)
+{
+    return type == FLOAT ? sizeof(float) : type == HALF ? sizeof(uint16_t) : 0;
+}
+
+static job new_job(kind of, const void *from, void *to, size_t count, int type)
+{
+    return (job){
+        .kind = of, .from = {from}, .to = {to}, .count = count, .element_bytes = bytes_of(type)};
+}
+
+/* A send or a receive of a group. All have the same size and stream. */
+static int add_to_group(shim_comm *c, const job *part, int peer, void *stream)
+{
+    job *j = &group.job;
+    const bool is_first = j->comm == NULL;
+    if (is_first) {
+        *j = (job){.comm = c,
+                   .kind = EXCHANGE,
+                   .count = part->count,
+                   .element_bytes = part->element_bytes};
+        group.stream = stream;
+    }
+    if (!group.is_open || peer < 0 || (uint32_t)peer >= c->world || j->comm != c ||
+        row_bytes(j) != row_bytes(part) || group.stream != stream ||
+        (part->from[0] != NULL ? j->from[peer] != NULL : j->to[peer] != NULL)) {
+        group.has_failed = true;
+        return INVALID_USAGE;
+    }
+    if (part->from[0] != NULL)
+        j->from[peer] = part->from[0];
+    else
+        j->to[peer] = part->to[0];
+    return SUCCESS;
 }
 
 void nccl_shim_streams(nccl_shim_enqueue_fn *enqueue_fn)
@@ -397,6 +491,10 @@ int ncclCommGetAsyncError(shim_comm *comm, int *result)
 
 int ncclCommFinalize(shim_comm *comm)
 {
+    uint64_t ignored = 0;
+    if (suffers(comm, "bytes", &ignored))
+        (void)fprintf(stderr, "shim of NCCL: rank %u sent %llu bytes\n", comm->rank,
+                      (unsigned long long)comm->sent_bytes);
     if (comm->has_pending || comm->is_joining || comm->is_leaving)
         return INVALID_USAGE;
     comm->is_leaving = true;
@@ -427,27 +525,58 @@ int ncclCommAbort(shim_comm *comm)
 int ncclAllReduce(const void *from, void *to, size_t count, int type, int op, shim_comm *comm,
                   void *stream)
 {
-    return call(comm, (job){.kind = ALL_REDUCE, .from = from, .to = to, .count = count},
-                type == FLOAT && op == SUM, stream);
+    return call(comm, new_job(ALL_REDUCE, from, to, count, type), type == FLOAT && op == SUM,
+                stream);
 }
 
 int ncclReduceScatter(const void *from, void *to, size_t count, int type, int op, shim_comm *comm,
                       void *stream)
 {
-    return call(comm, (job){.kind = REDUCE_SCATTER, .from = from, .to = to, .count = count},
-                type == FLOAT && op == SUM, stream);
+    return call(comm, new_job(REDUCE_SCATTER, from, to, count, type), type == FLOAT && op == SUM,
+                stream);
 }
 
 int ncclAllGather(const void *from, void *to, size_t count, int type, shim_comm *comm, void *stream)
 {
-    return call(comm, (job){.kind = ALL_GATHER, .from = from, .to = to, .count = count},
-                type == FLOAT, stream);
+    return call(comm, new_job(ALL_GATHER, from, to, count, type), true, stream);
 }
 
 int ncclBroadcast(const void *from, void *to, size_t count, int type, int root, shim_comm *comm,
                   void *stream)
 {
-    return call(comm, (job){.kind = BROADCAST, .from = from, .to = to, .count = count},
-                type == FLOAT && root == 0, stream);
+    return call(comm, new_job(BROADCAST, from, to, count, type), root == 0, stream);
+}
+
+int ncclSend(const void *from, size_t count, int type, int peer, shim_comm *comm, void *stream)
+{
+    const job part = new_job(EXCHANGE, from, NULL, count, type);
+    return add_to_group(comm, &part, peer, stream);
+}
+
+int ncclRecv(void *to, size_t count, int type, int peer, shim_comm *comm, void *stream)
+{
+    const job part = new_job(EXCHANGE, NULL, to, count, type);
+    return add_to_group(comm, &part, peer, stream);
+}
+
+int ncclGroupStart(void)
+{
+    if (group.is_open)
+        return INVALID_USAGE;
+    memset(&group, 0, sizeof(group));
+    group.is_open = true;
+    return SUCCESS;
+}
+
+int ncclGroupEnd(void)
+{
+    const job *j = &group.job;
+    bool is_whole = group.is_open && !group.has_failed;
+    group.is_open = false;
+    if (!is_whole || j->comm == NULL)
+        return is_whole ? SUCCESS : INVALID_USAGE;
+    for (uint32_t r = 0; r < j->comm->world; r++)
+        is_whole = is_whole && j->from[r] != NULL && j->to[r] != NULL;
+    return call(j->comm, *j, is_whole, group.stream);
 }
 /* NOLINTEND(readability-identifier-naming) */

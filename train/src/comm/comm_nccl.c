@@ -343,6 +343,11 @@ uint32_t spsh__collectives_version(const spsh__collectives *c)
     return c->nccl->version_fn(c->library);
 }
 
+void *spsh__collectives_stream(const spsh__collectives *c)
+{
+    return c->stream;
+}
+
 void spsh__collectives_close(spsh__collectives *c)
 {
     if (c == NULL)

@@ -36,6 +36,8 @@ spsh_status spsh__collectives_open(spsh__comm *comm, spsh__backend *backend, con
 void spsh__collectives_close(spsh__collectives *c);
 
 uint32_t spsh__collectives_version(const spsh__collectives *c); /* NCCL version, such as 22809 */
+/* The stream of the collectives, for kernels between them. */
+void *spsh__collectives_stream(const spsh__collectives *c);
 
 spsh_status spsh__collectives_behind(spsh__collectives *c, spsh_error *err);
 /* Start one collective. what: static string, for error messages. A count of 0 does nothing. */

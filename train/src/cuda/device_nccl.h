@@ -31,11 +31,15 @@ typedef enum spsh__collective_kind {
     SPSH__COLLECTIVE_SUM_PARTS = 1,    /* reduce-scatter: values[world][count], own row's sum */
     SPSH__COLLECTIVE_GATHER_PARTS = 2, /* all-gather: values[world][count], own row to all */
     SPSH__COLLECTIVE_BROADCAST = 3,    /* broadcast: values[count] of rank 0 */
+    /* all-to-all of 16-bit values[2][world][count]: row p of the first half goes to rank p, and row
+     * p of the second half comes from rank p */
+    SPSH__COLLECTIVE_EXCHANGE_HALVES = 4,
+    SPSH__COLLECTIVE_GATHER_HALVES = 5, /* GATHER_PARTS of 16-bit values[world][count] */
 } spsh__collective_kind;
 
 typedef struct spsh__collective {
     spsh__collective_kind kind;
-    void *values; /* floats, in the device's memory */
+    void *values; /* in the device's memory: floats, unless the kind is one of HALVES */
     size_t count; /* elements per row: not 0 */
 } spsh__collective;
 

@@ -30,6 +30,7 @@ const char *spsh__nccl_default(void)
 static_assert(sizeof(ncclUniqueId) == sizeof(spsh__nccl_id), "ncclUniqueId");
 static_assert((int)ncclSuccess == SPSH__NCCL_SUCCESS, "ncclSuccess");
 static_assert((int)ncclInProgress == SPSH__NCCL_IN_PROGRESS, "ncclInProgress");
+static_assert((int)ncclHalf == SPSH__NCCL_HALF, "ncclHalf");
 static_assert((int)ncclFloat == SPSH__NCCL_FLOAT, "ncclFloat");
 static_assert((int)ncclSum == SPSH__NCCL_SUM, "ncclSum");
 static_assert(NCCL_VERSION_CODE >= SPSH__NCCL_VERSION_MIN, "nccl.h is older than 2.14");

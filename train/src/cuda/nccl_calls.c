@@ -54,6 +54,10 @@ static const char *spsh__nccl_missing(spsh__nccl *nccl)
         {"ncclReduceScatter",      &nccl->reduce_scatter       },
         {"ncclAllGather",          &nccl->all_gather           },
         {"ncclBroadcast",          &nccl->broadcast            },
+        {"ncclSend",               &nccl->send                 },
+        {"ncclRecv",               &nccl->recv                 },
+        {"ncclGroupStart",         &nccl->group_start          },
+        {"ncclGroupEnd",           &nccl->group_end            },
     };
     for (size_t i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++) {
         void *address = dlsym(nccl->handle, wanted[i].name);
@@ -168,11 +172,38 @@ static spsh_status spsh__nccl_state_get(void *state, spsh_error *err)
                : spsh__nccl_failed(s->nccl, s->comm, now, "creating a communicator", err);
 }
 
+/* A rank also sends to itself, as a copy. The group is ended after a failure, too: it belongs to the
+ * thread. NCCL moves 16 bits of any type as ncclHalf. */
+static spsh_status spsh__nccl_exchange(const spsh__nccl_state *s, const spsh__collective *c,
+                                       void *stream, spsh_error *err)
+{
+    const spsh__nccl *nccl = s->nccl;
+    const uint16_t *sent = (const uint16_t *)c->values;
+    uint16_t *received = (uint16_t *)c->values + s->world_size * c->count;
+    spsh_status rc = spsh__nccl_began(s, nccl->group_start(), "ncclGroupStart", err);
+    if (rc != SPSH_OK)
+        return rc;
+    for (uint32_t peer = 0; rc == SPSH_OK && peer < s->world_size; peer++) {
+        rc = spsh__nccl_began(s,
+                              nccl->send(sent + peer * c->count, c->count, SPSH__NCCL_HALF,
+                                         (int)peer, s->comm, stream),
+                              "ncclSend", err);
+        if (rc == SPSH_OK)
+            rc = spsh__nccl_began(s,
+                                  nccl->recv(received + peer * c->count, c->count, SPSH__NCCL_HALF,
+                                             (int)peer, s->comm, stream),
+                                  "ncclRecv", err);
+    }
+    const int result = nccl->group_end();
+    return rc != SPSH_OK ? rc : spsh__nccl_began(s, result, "ncclGroupEnd", err);
+}
+
 static spsh_status spsh__nccl_call(const spsh__nccl_state *s, const spsh__collective *c,
                                    void *stream, spsh_error *err)
 {
     const spsh__nccl *nccl = s->nccl;
     float *mine = (float *)c->values + s->rank * c->count;
+    const uint16_t *my_halves = (const uint16_t *)c->values + s->rank * c->count;
     switch (c->kind) {
     case SPSH__COLLECTIVE_SUM:
         return spsh__nccl_began(s,
@@ -193,6 +224,11 @@ static spsh_status spsh__nccl_call(const spsh__nccl_state *s, const spsh__collec
             s,
             nccl->broadcast(c->values, c->values, c->count, SPSH__NCCL_FLOAT, 0, s->comm, stream),
             "ncclBroadcast", err);
+    case SPSH__COLLECTIVE_EXCHANGE_HALVES: return spsh__nccl_exchange(s, c, stream, err);
+    case SPSH__COLLECTIVE_GATHER_HALVES:
+        return spsh__nccl_began(
+            s, nccl->all_gather(my_halves, c->values, c->count, SPSH__NCCL_HALF, s->comm, stream),
+            "ncclAllGather", err);
     }
     return spsh__cuda_fail(err, SPSH_E_INVALID_ARG, "unknown collective %d", (int)c->kind);
 }

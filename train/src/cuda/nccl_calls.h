@@ -23,6 +23,7 @@ const char *spsh__nccl_default(void); /* name of the library to load */
 enum {
     SPSH__NCCL_SUCCESS = 0,
     SPSH__NCCL_IN_PROGRESS = 7,
+    SPSH__NCCL_HALF = 6,
     SPSH__NCCL_FLOAT = 7,
     SPSH__NCCL_SUM = 0,
     SPSH__NCCL_VERSION_MIN = 21400,
@@ -56,6 +57,10 @@ typedef struct spsh__nccl {
     int (*all_gather)(const void *from, void *to, size_t count, int type, void *comm, void *stream);
     int (*broadcast)(const void *from, void *to, size_t count, int type, int root, void *comm,
                      void *stream);
+    int (*send)(const void *from, size_t count, int type, int peer, void *comm, void *stream);
+    int (*recv)(void *to, size_t count, int type, int peer, void *comm, void *stream);
+    int (*group_start)(void);
+    int (*group_end)(void);
 } spsh__nccl;
 
 /* The whole table. */
