@@ -102,23 +102,42 @@ def test_halves():
     sent = [sum(step["sent_bytes"] for step in steps(run)[1:]) for run in ("bf16", "floats")]
     check(sent[0] < 0.6 * sent[1], f"sent {sent[0]} bytes, as floats {sent[1]}")
     remove("again", "bf16", "floats")
-    done = train(2, "refused", *words[1:], "train.exchange=nccl", "train.gradient_exchange=bf16", want=1)
-    check("NCCL does not add gradients of 16 bits as floats" in done.output, done.output)
-    done = train(2, "auto", *words[1:], "train.gradient_exchange=bf16")
-    check("gradients are exchanged through the host: NCCL does not" in done.output, done.output)
-    remove("refused", "auto")
+
+
+def test_halves_over_nccl():
+    """The same on the devices. A late rank and the order of streams change no bit."""
+    words = ["train.exchange=nccl", "train.accumulate=1", *SHORT]
+    for count, strategy in [(2, "allreduce"), (3, "allreduce"), (2, "partitioned"), (3, "partitioned")]:
+        what, sent = f"{strategy} on {count}", {}
+        for run, kind, fault in [("floats", "fp32", "bytes:1"), ("bf16", "bf16", "bytes:1"),
+                                 ("again", "bf16", f"slow:{count - 1}:20")]:
+            done = train(count, run, "weights", *words, f"train.strategy={strategy}", f"train.gradient_exchange={kind}",
+                         NCCL_SHIM=fault)
+            of_ranks = re.findall("has weights ([0-9a-f]+)", done.output)
+            equal((len(of_ranks), len(set(of_ranks))), (count, 1), f"{what}: weights of the ranks, {run}")
+            check("gradients are summed on the devices by NCCL" in done.output, f"said {done.output}")
+            sent[run] = int((re.search("rank 1 sent ([0-9]+) bytes", done.output) or [0, 0])[1])
+        equal(weights("again"), weights("bf16"), f"{what}: bf16, twice")
+        check(weights("bf16") != weights("floats"), f"{what}: bf16 rounds")
+        print(f"{what}: {sent['bf16']} bytes, as floats {sent['floats']}")
+        # The rest are remainders, running statistics, and, in partitioned, the weights.
+        most = {"allreduce": 0.6, "partitioned": 0.85}[strategy]
+        check(0 < sent["bf16"] < most * sent["floats"], f"{what}: sent {sent}")
+        near(steps("bf16"), steps("floats"), what, within=1e-2)
+        remove("floats", "bf16", "again")
 
 
 def test_losses_of_halves():
-    """Two epochs. GPU.md has the figure that this test prints."""
-    words = ["train.exchange=host", "train.accumulate=1", "data.dev=[]", "train.epochs=2"]
-    train(3, "floats", *words)
-    train(3, "bf16", *words, "train.gradient_exchange=bf16")
-    pairs = [(a["loss"], b["loss"]) for a, b in zip(steps("bf16"), steps("floats")) if b["loss"] is not None]
-    most = max(abs(a / b - 1) for a, b in pairs)
-    print(f"bf16: losses of {len(pairs)} steps differ by at most {most:.1e}")
-    check(0 < most < 1e-2, f"losses: {pairs}")
-    remove("floats", "bf16")
+    """Two epochs. GPU.md has the figures that this test prints."""
+    for exchange in ["host", "nccl"]:
+        words = [f"train.exchange={exchange}", "train.accumulate=1", "data.dev=[]", "train.epochs=2"]
+        train(3, "floats", *words)
+        train(3, "bf16", *words, "train.gradient_exchange=bf16")
+        pairs = [(a["loss"], b["loss"]) for a, b in zip(steps("bf16"), steps("floats")) if b["loss"] is not None]
+        most = max(abs(a / b - 1) for a, b in pairs)
+        print(f"{exchange}, bf16: losses of {len(pairs)} steps differ by at most {most:.1e}")
+        check(0 < most < 1e-2, f"{exchange}: losses: {pairs}")
+        remove("floats", "bf16")
 
 
 def test_other_numbers_of_devices():
@@ -149,6 +168,13 @@ def test_overflow():
     for strategy in ["allreduce", "partitioned"]:
         train(2, "two", f"train.strategy={strategy}", *words)
         near(steps("two"), steps("one"), f"fp16, {strategy}", within=2e-2)
+        remove("two")
+        done = train(2, "two", "weights", f"train.strategy={strategy}", *words, "train.gradient_exchange=fp16")
+        check("gradients are summed on the devices by NCCL" in done.output, f"said {done.output}")
+        equal(len(set(re.findall("has weights ([0-9a-f]+)", done.output))), 1, f"fp16 halves, {strategy}: weights")
+        also = [step["step"] for step in steps("two") if step["gradient_norm"] is None]
+        check(set(skipped) <= set(also) and len(also) < len(steps("two")), f"fp16 halves, {strategy}: skipped {also}")
+        print(f"{strategy}: skipped {skipped}, with halves {also}")
         remove("two")
     remove("one")
 
@@ -222,13 +248,16 @@ def test_two_free_learners():
 
 # Several starts run in parallel, since they wait most of the time.
 
-def begin_faults(*faults):
-    return [(fault, start(3, f"{strategy}.{fault}", "train.exchange=nccl", f"train.strategy={strategy}", *SHORT,
-                          NCCL_SHIM=fault)) for fault in faults for strategy in ["allreduce", "partitioned"]]
+SETTINGS = ["train.strategy=allreduce", "train.strategy=partitioned"]
+
+
+def begin_faults(*faults, settings=SETTINGS):
+    return [(fault, start(3, f"{setting}.{fault}", "train.exchange=nccl", setting, *SHORT, NCCL_SHIM=fault))
+            for fault in faults for setting in settings]
 
 
 def test_a_collective_that_does_not_come():
-    for fault, run in begin_faults("hang:1:9", "error:1:9"):
+    for fault, run in begin_faults("hang:1:9", "error:1:9", settings=[*SETTINGS, "train.gradient_exchange=bf16"]):
         done = run.end()
         text, code = {"hang:1:9": ("no rank is missing: step ", 70), "error:1:9": ("remote process exited", 1)}[fault]
         check(text in done.said[1] and done.codes[1] == code, f"{fault}: rank 1 ends with {done.codes[1]}: {done.said[1]}")
@@ -281,7 +310,8 @@ def test_a_rank_that_hangs():
 try:
     equal(subprocess.run([RANK, base, "make"], check=False).returncode, 0, "the dataset")
     if WHICH == "sums":
-        run_tests(test_nccl, test_host, test_halves, test_losses_of_halves, test_other_numbers_of_devices, test_overflow,
+        run_tests(test_nccl, test_host, test_halves, test_halves_over_nccl,
+                  test_losses_of_halves, test_other_numbers_of_devices, test_overflow,
                   test_which_exchange, test_strategies_in_step, test_model_of_a_node, test_free_strategies,
                   test_two_free_learners, only=ONLY)
     else:

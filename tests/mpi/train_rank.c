@@ -11,6 +11,7 @@
  *         slow:RANK:BATCH     it sleeps at each batch from there on
  *         end:0:SECONDS       rank 0 takes this long at the end before it reports the end
  *         signals             TERM, INT, and USR1 request a stop, as in the command
+ *         weights             a rank prints the hash of its weights at the end
  *         served:NAME         BASE/NAME.RANK: a line "EPOCH POSITION" for each served utterance
  *
  * Exits like the command: 0, 1, 70 (another rank is missing), 75 (stopped).
@@ -18,6 +19,7 @@
 #include <signal.h>
 
 #include "speechshard/loader.h"
+#include "strategy/strategy.h"
 #include "train_kit.h"
 
 typedef struct fault {
@@ -31,6 +33,7 @@ static uint64_t batches, heard_batches; /* all batches; those of evaluations */
 static const spsh_loader *training;     /* the first loader opened; a rank may evaluate before it
                                          * trains */
 static FILE *served;
+static bool has_weights; /* the word `weights` */
 static unsigned end_s;
 static kit_run run;
 
@@ -44,6 +47,8 @@ spsh_status __real_spsh_loader_open(const spsh_dataset *const *datasets, uint32_
 spsh_status __wrap_spsh_loader_open(const spsh_dataset *const *datasets, uint32_t dataset_count,
                                     const spsh_loader_options *options, spsh_loader **ret,
                                     spsh_error *err);
+void __real_spsh__strategy_close(spsh__strategy *s);
+void __wrap_spsh__strategy_close(spsh__strategy *s);
 
 static void write_served(const spsh_batch *batch)
 {
@@ -92,6 +97,23 @@ spsh_status __wrap_spsh_loader_open(const spsh_dataset *const *datasets, uint32_
         training = *ret;
     return rc;
 }
+
+static void print_weights(const spsh__learner *l)
+{
+    float *values = calloc(l->arena_elements, sizeof(*values));
+    REQUIRE(values != NULL);
+    l->backend->ops->read_f32_fn(l->backend, values, l->weights, l->arena_elements);
+    (void)fprintf(stderr, "rank %u has weights %016" PRIx64 "\n", l->comm->rank,
+                  spsh__checkpoint_hash(values, l->arena_elements));
+    free(values);
+}
+
+void __wrap_spsh__strategy_close(spsh__strategy *s)
+{
+    if (has_weights && s != NULL && s->learner != NULL)
+        print_weights(s->learner);
+    __real_spsh__strategy_close(s);
+}
 /* NOLINTEND(bugprone-reserved-identifier,readability-identifier-naming) */
 
 static void on_end(void *user, const char *stopped)
@@ -124,6 +146,8 @@ static void take_word(char *word, unsigned rank)
     char path[1200];
     if (strcmp(word, "resume") == 0) {
         run.resume = true;
+    } else if (strcmp(word, "weights") == 0) {
+        has_weights = true;
     } else if (strcmp(word, "signals") == 0) {
         watch_signals();
     } else if (strncmp(word, "served:", 7) == 0) {

@@ -774,6 +774,33 @@ static void test_estimates_are_what_runs_take(void)
     }
 }
 
+/* On two ranks, gradients of 16 bits take as much memory as the floats of the largest bucket. */
+static void test_estimates_halves(void)
+{
+    static const char *const names[] = {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"};
+    static const char *const values[] = {"0", "2", "0", "2"};
+    uint64_t bytes[2] = {0, 0}, arena_bytes = 0;
+    for (int i = 0; i < 2; i++) {
+        spsh_train_estimate *e = NULL;
+        kit_run run = on_cuda("halves", "train.exchange=nccl");
+        set(&run, i == 0 ? "train.gradient_exchange=fp32" : "train.gradient_exchange=bf16");
+        for (size_t n = 0; n < 4; n++)
+            REQUIRE(setenv(names[n], values[n], 1) == 0);
+        estimate_of(&run, &e);
+        for (size_t n = 0; n < 4; n++)
+            REQUIRE(unsetenv(names[n]) == 0);
+        bytes[i] = e->sum_bytes;
+        arena_bytes = e->gradient_bytes;
+        CHECK(e->buckets > 0);
+        spsh_train_estimate_free(e);
+    }
+    printf("sums take %llu bytes, with halves %llu; the arena has %llu\n",
+           (unsigned long long)bytes[0], (unsigned long long)bytes[1],
+           (unsigned long long)arena_bytes);
+    CHECK(bytes[1] > bytes[0] && bytes[1] - bytes[0] <= arena_bytes);
+    check_nothing_left();
+}
+
 /* The estimate names the largest batches that fit, with a reserve of 1 GB. */
 static void test_estimates_what_fits(void)
 {
@@ -887,6 +914,7 @@ static void run_failures(void)
     RUN(test_evaluates);
     RUN(test_no_device);
     RUN(test_estimates_are_what_runs_take);
+    RUN(test_estimates_halves);
     RUN(test_estimates_what_fits);
     RUN(test_too_little_memory);
     RUN(test_lost);

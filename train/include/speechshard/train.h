@@ -343,7 +343,7 @@ typedef struct spsh_train_estimate {
      * temporary memory of operators. That memory is work_bytes on a device; for the host it is not
      * estimated. */
     uint64_t weight_bytes, gradient_bytes, moment_bytes, activation_bytes;
-    uint64_t sum_bytes;        /* gradients summed over several batches */
+    uint64_t sum_bytes;        /* gradients summed over several batches or ranks */
     uint64_t loader_bytes;     /* training; evaluation needs as much while it runs */
     uint64_t snapshot_bytes;   /* copy of the state that is being saved */
     uint64_t checkpoint_bytes; /* size of one file on disk */

@@ -249,7 +249,7 @@ typedef struct spsh__update {
 
 /* to[i] = from[0][i] + from[1][i] + ..., as floats, in the order of rows. One row: a conversion. */
 typedef struct spsh__add_rows {
-    void *stream;              /* of the backend's device */
+    void *stream;              /* on the backend's device */
     spsh__precision half;      /* BF16 or FP16: type of buffers with is_half, whatever the backend's
                                   precision is */
     spsh__backend_buffer from; /* [rows][count] */

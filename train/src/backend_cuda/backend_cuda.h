@@ -44,7 +44,7 @@ bool spsh__cuda_has_failed(const spsh__backend *b);
 
 /* Enqueue a kernel on the stream of the lane. */
 void spsh__cuda_launch(spsh__backend *b, const spsh__kernel_launch *l);
-/* Enqueue a kernel on a stream that is no lane's, outside of segments. */
+/* Enqueue a kernel on a separate stream, outside of segments. */
 spsh_status spsh__cuda_launch_on(spsh__backend *b, void *stream, const spsh__kernel_launch *l,
                                  spsh_error *err);
 /* Number of blocks along x for `count` elements, with one or more elements per thread: at least 1,

@@ -167,8 +167,7 @@ static spsh_status count_moments(const spsh__estimating *e, counter *c, spsh__le
  */
 static bool has_device_sums(const spsh__estimating *e)
 {
-    return e->compute.cuda != NULL && e->config->exchange != SPSH__EXCHANGE_HOST &&
-           (e->config->gradient_exchange == 0 || e->launch.world_size <= 1);
+    return e->compute.cuda != NULL && e->config->exchange != SPSH__EXCHANGE_HOST;
 }
 
 static spsh_status open_sums(const spsh__estimating *e, counter *c, spsh__learner *l,

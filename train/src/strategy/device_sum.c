@@ -19,16 +19,22 @@ typedef struct spsh__device_sum {
     uint32_t next_own, next_bucket; /* own leaf and bucket that on_bucket expects next */
     spsh__backend_buffer before;    /* running statistics of the step's beginning */
     spsh__backend_buffer sum;       /* sum over own leaves so far; data NULL: one leaf per step */
+    spsh__backend_buffer halves;    /* [2][world][part] of the largest bucket; data NULL: floats */
     double *rows;                   /* [own leaves][1 + count], folded into row 0 */
     double *present;                /* own leaves that had a batch */
 } spsh__device_sum;
 
 /* ---- parts ---- */
 
+static uint64_t equal_part(const spsh__device_sum *d, uint64_t count)
+{
+    return count / d->comm->world_size / PART_ELEMENTS * PART_ELEMENTS;
+}
+
+/* Elements of a bucket that only one rank updates, per rank. */
 static uint64_t part_elements(const spsh__device_sum *d, uint64_t count)
 {
-    const uint32_t world = d->comm->world_size;
-    return d->is_whole || world == 1 ? 0 : count / world / PART_ELEMENTS * PART_ELEMENTS;
+    return d->is_whole || d->comm->world_size == 1 ? 0 : equal_part(d, count);
 }
 
 static void bucket_slices(const spsh__device_sum *d, uint32_t bucket, spsh__slice *ret_part,
@@ -49,6 +55,41 @@ static spsh_status start(spsh__device_sum *d, spsh__collective_kind kind,
     return spsh__collectives_start(d->collectives, &c, what, err);
 }
 
+/* Add up to = from[0] + from[1] + ... on the stream of the collectives. */
+static spsh_status add_rows(spsh__device_sum *d, spsh__backend_buffer to, spsh__backend_buffer from,
+                            uint32_t rows, uint64_t count, spsh_error *err)
+{
+    const spsh__add_rows a = {.stream = spsh__collectives_stream(d->collectives),
+                              .half = d->learner->sent_as,
+                              .from = from,
+                              .to = to,
+                              .rows = rows,
+                              .count = count};
+    return d->ops->add_rows_fn(d->backend, &a, err);
+}
+
+/* Sum values[world][part] with 16 bits between ranks. The sum of a part is rounded only if all ranks
+ * get it. */
+static spsh_status start_halves(spsh__device_sum *d, spsh__backend_buffer values, uint64_t part,
+                                const char *what, spsh_error *err)
+{
+    const uint32_t world = d->comm->world_size, rank = d->comm->rank;
+    const spsh__backend_buffer sent = d->halves, received = spsh__at(d->ops, sent, world * part);
+    const spsh__backend_buffer own = spsh__at(d->ops, d->is_whole ? received : values, rank * part);
+    if (part == 0)
+        return SPSH_OK;
+    spsh_status rc = add_rows(d, sent, values, 1, world * part, err);
+    if (rc == SPSH_OK)
+        rc = start(d, SPSH__COLLECTIVE_EXCHANGE_HALVES, sent, part, what, err);
+    if (rc == SPSH_OK)
+        rc = add_rows(d, own, received, world, part, err);
+    if (rc == SPSH_OK && d->is_whole)
+        rc = start(d, SPSH__COLLECTIVE_GATHER_HALVES, received, part, what, err);
+    if (rc == SPSH_OK && d->is_whole)
+        rc = add_rows(d, values, received, 1, world * part, err);
+    return rc;
+}
+
 static spsh_status start_bucket(spsh__device_sum *d, uint32_t bucket, spsh_error *err)
 {
     static const char *const names[] = {"bucket 0", "bucket 1", "bucket 2",  "bucket 3",
@@ -57,16 +98,16 @@ static spsh_status start_bucket(spsh__device_sum *d, uint32_t bucket, spsh_error
     const char *what =
         bucket < sizeof(names) / sizeof(names[0]) ? names[bucket] : "bucket 12 or later";
     const spsh__slice *b = &d->learner->buckets[bucket];
-    const spsh__backend_buffer gradients = d->learner->gradients;
-    const uint64_t part = part_elements(d, b->count);
-    spsh__slice own = {0, 0}, rest = {0, 0};
-    bucket_slices(d, bucket, &own, &rest);
+    const bool has_halves = d->halves.data != NULL;
+    const spsh__backend_buffer values = spsh__at(d->ops, d->learner->gradients, b->offset);
+    const uint64_t part = has_halves ? equal_part(d, b->count) : part_elements(d, b->count);
+    const uint64_t parted = part * d->comm->world_size;
     spsh_status rc = spsh__collectives_behind(d->collectives, err);
     if (rc == SPSH_OK)
-        rc = start(d, SPSH__COLLECTIVE_SUM_PARTS, spsh__at(d->ops, gradients, b->offset), part,
-                   what, err);
+        rc = has_halves ? start_halves(d, values, part, what, err)
+                        : start(d, SPSH__COLLECTIVE_SUM_PARTS, values, part, what, err);
     if (rc == SPSH_OK)
-        rc = start(d, SPSH__COLLECTIVE_SUM, spsh__at(d->ops, gradients, rest.offset), rest.count,
+        rc = start(d, SPSH__COLLECTIVE_SUM, spsh__at(d->ops, values, parted), b->count - parted,
                    what, err);
     return rc;
 }
@@ -315,6 +356,7 @@ static void sum_close(void *state)
     spsh__collectives_close(d->collectives);
     d->ops->free_fn(d->backend, d->before);
     d->ops->free_fn(d->backend, d->sum);
+    d->ops->free_fn(d->backend, d->halves);
     spsh__free(&allocator, d->rows);
     spsh__free(&allocator, d->present);
     spsh__free(&allocator, d);
@@ -332,6 +374,22 @@ static const spsh__sum_ops sum_ops = {
     .gather_fn = sum_gather,
     .close_fn = sum_close,
 };
+
+static spsh_status take_halves(spsh__device_sum *d, spsh_error *err)
+{
+    const spsh__learner *l = d->learner;
+    uint64_t part = 0;
+    if (l->sent_as == SPSH__FP32 || d->comm->world_size <= 1)
+        return SPSH_OK;
+    for (uint32_t b = 0; b < l->bucket_count; b++)
+        if (equal_part(d, l->buckets[b].count) > part)
+            part = equal_part(d, l->buckets[b].count);
+    /* As many bytes as floats of one row. */
+    const spsh_status rc =
+        d->ops->alloc_fn(d->backend, d->comm->world_size * part + 1, &d->halves, err);
+    d->halves.is_half = true;
+    return rc;
+}
 
 spsh_status spsh__device_sum_open(spsh__learner *learner, bool is_whole,
                                   spsh__collectives *collectives, const spsh_allocator *allocator,
@@ -364,6 +422,8 @@ spsh_status spsh__device_sum_open(spsh__learner *learner, bool is_whole,
         rc = d->ops->alloc_fn(d->backend, statistics + 1, &d->before, err);
     if (rc == SPSH_OK && own_count > 1)
         rc = d->ops->alloc_fn(d->backend, statistics + 1, &d->sum, err);
+    if (rc == SPSH_OK)
+        rc = take_halves(d, err);
     if (rc == SPSH_OK)
         *ret = (spsh__sum){&sum_ops, d};
     else

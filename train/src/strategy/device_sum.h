@@ -11,9 +11,13 @@
  * gradient_sum.h, sums of different world sizes agree only up to rounding. All ranks get the same
  * bits.
  *
- * Gradients are floats in any precision. A value that is not finite on one rank is not finite in
- * the sum on all ranks, so an overflow needs no separate message. A rank without a batch
- * contributes zeros.
+ * Gradients are floats in any precision. If learner->sent_as has 16 bits, each rank rounds its bucket
+ * once and sends part p to rank p, which adds the parts as floats in the order of ranks. With
+ * is_whole, rank p rounds the sum and sends it to all ranks. The rest of a bucket, and the running
+ * statistics, stay floats.
+ *
+ * A value that is not finite on one rank is not finite in the sum on all ranks, so an overflow needs
+ * no separate message. A rank without a batch contributes zeros.
  */
 #ifndef SPSH_TRAIN_DEVICE_SUM_H
 #define SPSH_TRAIN_DEVICE_SUM_H

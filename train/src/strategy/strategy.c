@@ -167,17 +167,11 @@ spsh_status spsh__strategy_open_parts(const spsh__strategy *s, spsh__backend_buf
 
 /* ---- shared by strategies that sum all gradients ---- */
 
-/* Fall back to the host if NCCL is not available and not required. NCCL's sums of 16-bit values are
- * rounded to 16 bits at each rank that they pass. */
+/* Fall back to the host if NCCL is not available and not required. */
 static spsh_status open_collectives(spsh__learner *l, spsh__collectives **ret, spsh_error *err)
 {
     spsh_error why = SPSH_ERROR_INIT;
-    const spsh_status rc =
-        l->sent_as == SPSH__FP32
-            ? spsh__collectives_open(l->comm, l->backend, &l->step, ret, &why)
-            : SPSH_FAIL(&why, SPSH_E_UNSUPPORTED,
-                        "NCCL does not add gradients of 16 bits as floats; set train.exchange=host "
-                        "or train.gradient_exchange=fp32");
+    const spsh_status rc = spsh__collectives_open(l->comm, l->backend, &l->step, ret, &why);
     if (rc == SPSH_OK) {
         l->exchange = SPSH__EXCHANGE_NCCL;
         return SPSH_OK;
