@@ -64,7 +64,7 @@ static void test_recurrent_layers(void)
 
 static void test_nccl(const char *shim)
 {
-    spsh__nccl_plan plan = {.device = OTHER, .rank = 0, .world_size = 1};
+    spsh__nccl_plan plan = {.device = OTHER, .rank = 0, .world_size = 1, .blocks_max = 1};
     float value = 0;
     const spsh__collective sum = {SPSH__COLLECTIVE_SUM, &value, 1};
     spsh__device_nccl_entry_fn *entry_fn = NULL;

@@ -5,12 +5,16 @@
  *
  * Without SHIM, and without NCCL on this machine, it is skipped.
  */
+#include <dlfcn.h>
+#include <limits.h>
 #include <locale.h>
 
+#include "backend_cuda/backend_cuda_rnn.h"
 #include "comm/comm.h"
 #include "comm/comm_nccl.h"
 #include "cuda/device_half.h"
 #include "device_test.h"
+#include "nccl_shim.h"
 #include "speechshard/cuda_plugin.h"
 #include "speechshard/inside.h"
 #include "spsh_test.h"
@@ -188,6 +192,64 @@ static void test_late(void)
     REQUIRE(unsetenv("NCCL_SHIM") == 0);
 }
 
+/* Multiprocessors of a persistent layer: "persistent: 2 x 8 blocks of ..."; 0: no such layer. */
+static uint32_t layer_blocks(void)
+{
+    const spsh__rnn_shape s = {SPSH__CELL_LSTM, 2, 1, 8, 32};
+    const size_t gates = 4, rows = s.frames;
+    const size_t counts[] = {rows * s.inputs,
+                             gates * s.hidden * s.inputs,
+                             gates * s.hidden * s.hidden,
+                             gates * s.hidden,
+                             gates * s.hidden,
+                             rows * s.hidden,
+                             backend->ops->rnn_reserve_fn(&s)};
+    spsh__backend_buffer at[7];
+    unsigned blocks = 0;
+    for (size_t i = 0; i < 7; i++) {
+        REQUIRE(backend->ops->alloc_fn(backend, counts[i], &at[i], NULL) == SPSH_OK);
+        backend->ops->zero_fn(backend, at[i], counts[i]);
+    }
+    const spsh__rnn_weights w = {at[1], at[2], at[3], at[4]};
+    spsh__cuda_rnn_choose(backend, SPSH__RNN_PERSISTENT);
+    backend->ops->rnn_forward_fn(backend, &s, &w, at[0], at[5], at[6]);
+    CHECK(backend->ops->status_fn(backend, NULL) == SPSH_OK);
+    (void)sscanf(spsh__cuda_rnn_text(backend, &s, true, 1), "persistent: %u blocks", &blocks);
+    for (size_t i = 0; i < 7; i++)
+        backend->ops->free_fn(backend, at[i]);
+    return blocks;
+}
+
+/* What NCCL receives: no clusters, and as many blocks as a persistent layer leaves free. */
+static void test_multiprocessors(void)
+{
+    static const char *const versions[] = {"21400", "21600", "21701", "22809"};
+    nccl_shim_received_fn *received_fn = NULL;
+    void *library = dlopen(shim, RTLD_NOW | RTLD_LOCAL);
+    REQUIRE(library != NULL);
+    void *symbol = dlsym(library, NCCL_SHIM_RECEIVED_SYMBOL);
+    REQUIRE(symbol != NULL);
+    memcpy(&received_fn, &symbol, sizeof(received_fn));
+    for (size_t i = 0; i < sizeof(versions) / sizeof(versions[0]); i++) {
+        spsh__collectives *c = NULL;
+        REQUIRE(setenv("NCCL_SHIM_VERSION", versions[i], 1) == 0 && open_all());
+        CHECK_U64(layer_blocks(), 16); /* of 16 in the emulation */
+        REQUIRE(spsh__collectives_open(comm, backend, &step, &c, NULL) == SPSH_OK);
+        const nccl_shim_config *config = received_fn();
+        const bool is_limited = i >= 2;
+        CHECK_U64(config->version, is_limited ? 21700 : 21400);
+        CHECK_I64(config->cga_cluster_size, is_limited ? 0 : INT_MIN);
+        CHECK_I64(config->max_ctas, is_limited ? (int)SPSH__NCCL_MULTIPROCESSORS : INT_MIN);
+        CHECK_I64(config->min_ctas, INT_MIN);
+        CHECK(config->net_name == NULL);
+        CHECK_U64(layer_blocks(), 16 - SPSH__NCCL_MULTIPROCESSORS);
+        spsh__collectives_close(c);
+        CHECK_U64(layer_blocks(), 16);
+        close_all(NULL);
+    }
+    REQUIRE(unsetenv("NCCL_SHIM_VERSION") == 0 && dlclose(library) == 0);
+}
+
 /* A graph of a fill. */
 static void *capture(void *stream, void *memory)
 {
@@ -284,6 +346,7 @@ TEST_MAIN(unit_train_collectives)
     RUN(test_all_kinds);
     RUN(test_given_up);
     if (shim != NULL) {
+        RUN(test_multiprocessors);
         RUN(test_late);
         RUN(test_late_in_a_call);
         RUN(test_not_there);

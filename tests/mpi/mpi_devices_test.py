@@ -188,6 +188,11 @@ def test_which_exchange():
         done = train(2, "some", "train.exchange=nccl", *SHORT, want=1, **more)
         check(text in done.output, f"said {done.output}")
         remove("some")
+    for version, is_early in [(21600, True), (21701, False)]:
+        done = train(2, "some", *SHORT, NCCL_SHIM_VERSION=version)
+        check("gradients are summed on the devices by NCCL" in done.output, f"said {done.output}")
+        equal("NCCL 2.16 may take multiprocessors" in done.output, is_early, f"{version}: {done.output}")
+        remove("some")
 
 
 OWN_MODELS = ["train.accumulate=1", "data.virtual_world=4", "data.dev=[]", "train.rate=1e-3"]

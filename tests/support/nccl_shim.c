@@ -21,11 +21,15 @@
  *           slow:RANK:N      every collective is polled N times before it begins
  *           bytes:RANK       it prints the bytes that it sent when it leaves: the ring's, without
  *                            copies to itself
+ *
+ * NCCL_SHIM_VERSION: the version to act as; 22809 by default.
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -52,12 +56,6 @@ enum {
 typedef struct shim_id {
     char bytes[128];
 } shim_id;
-
-typedef struct shim_config {
-    size_t size_bytes;
-    unsigned magic, version;
-    int blocking;
-} shim_config;
 
 typedef enum kind { ALL_REDUCE = 1, REDUCE_SCATTER, ALL_GATHER, BROADCAST, EXCHANGE } kind;
 
@@ -110,15 +108,17 @@ static _Thread_local struct {
 } group;
 
 static nccl_shim_enqueue_fn *enqueue;
+static nccl_shim_config received;
 
 /* NCCL's names. NOLINTBEGIN(readability-identifier-naming) */
 SPSH_API void nccl_shim_streams(nccl_shim_enqueue_fn *enqueue_fn);
+SPSH_API const nccl_shim_config *nccl_shim_received(void);
 SPSH_API int ncclGetVersion(int *version);
 SPSH_API const char *ncclGetErrorString(int result);
 SPSH_API const char *ncclGetLastError(shim_comm *comm);
 SPSH_API int ncclGetUniqueId(shim_id *id);
 SPSH_API int ncclCommInitRankConfig(shim_comm **comm, int count, shim_id id, int rank,
-                                    shim_config *config);
+                                    const nccl_shim_config *config);
 SPSH_API int ncclCommGetAsyncError(shim_comm *comm, int *result);
 SPSH_API int ncclCommFinalize(shim_comm *comm);
 SPSH_API int ncclCommDestroy(shim_comm *comm);
@@ -402,9 +402,15 @@ void nccl_shim_streams(nccl_shim_enqueue_fn *enqueue_fn)
     enqueue = enqueue_fn;
 }
 
+const nccl_shim_config *nccl_shim_received(void)
+{
+    return &received;
+}
+
 int ncclGetVersion(int *version)
 {
-    *version = 22809;
+    const char *text = getenv("NCCL_SHIM_VERSION");
+    *version = text == NULL ? 22809 : (int)strtol(text, NULL, 10);
     return SUCCESS;
 }
 
@@ -437,12 +443,31 @@ int ncclGetUniqueId(shim_id *id)
     return is_good ? SUCCESS : SYSTEM_ERROR;
 }
 
-int ncclCommInitRankConfig(shim_comm **comm, int count, shim_id id, int rank, shim_config *config)
+/* Read a configuration as NCCL does. Size and version must be those of one of its headers, which
+ * this version of the library knows. */
+static bool read_config(const nccl_shim_config *config)
+{
+    const size_t first_bytes = offsetof(nccl_shim_config, min_ctas); /* 2.14, with its padding */
+    int version = 0;
+    (void)ncclGetVersion(&version);
+    const bool is_limited = config->version >= 21700;
+    received =
+        (nccl_shim_config){.cga_cluster_size = INT_MIN, .min_ctas = INT_MIN, .max_ctas = INT_MIN};
+    memcpy(&received, config,
+           is_limited ? sizeof(received) : offsetof(nccl_shim_config, cga_cluster_size));
+    return config->magic == 0xcafebeefU && config->version <= (unsigned)version &&
+           config->size_bytes == (is_limited ? sizeof(*config) : first_bytes) &&
+           (received.min_ctas == INT_MIN || received.min_ctas > 0) &&
+           (received.max_ctas == INT_MIN || received.max_ctas > 0) &&
+           (received.cga_cluster_size == INT_MIN || received.cga_cluster_size >= 0);
+}
+
+int ncclCommInitRankConfig(shim_comm **comm, int count, shim_id id, int rank,
+                           const nccl_shim_config *config)
 {
     uint64_t ignored = 0;
     *comm = NULL;
-    if (config->magic != 0xcafebeefU || config->blocking != 0 || count < 1 || count > RANKS_MAX ||
-        config->version != 21400 || config->size_bytes != sizeof(*config))
+    if (!read_config(config) || config->blocking != 0 || count < 1 || count > RANKS_MAX)
         return INVALID_USAGE;
     const int file = open(id.bytes, O_RDWR | O_CLOEXEC);
     if (file < 0)

@@ -6,6 +6,7 @@
 
 #include "backend_cuda/backend_cuda_rnn_state.h"
 #include "cuda/device_mma.h"
+#include "cuda/device_nccl.h"
 #include "spsh_test.h"
 
 static uint64_t seed;
@@ -97,18 +98,18 @@ static uint32_t resident_of(void *state, spsh__rnn_kernel kernel, spsh__device_k
 }
 
 /* Units per block of a bidirectional layer, with 64 utterances of 16-bit elements. */
-static void describe(const spsh__rnn_shape *s, char *text, size_t size_bytes)
+static void describe(const spsh__rnn_shape *s, uint32_t spared, char *text, size_t size_bytes)
 {
     static const spsh__device_rnn_entry entry = {.limits_fn = limits_of,
                                                  .resident_fn = resident_of};
     const spsh__rnn_state state = {.entry = &entry};
-    spsh__rnn_choice c = {.shape = *s, .passes = 2};
+    spsh__rnn_choice c = {.shape = *s, .passes = 2, .spared = spared};
     if (spsh__rnn_fit_persistent(&state, &c, SPSH__DEVICE_BF16, NULL) != SPSH_OK)
         (void)snprintf(text, size_bytes, "no");
     else
         (void)snprintf(text, size_bytes, "%u%s", c.job.units, c.at_once == 1 ? ", in turn" : "");
     if (text[0] != 'n') { /* what the kernel relies on */
-        CHECK(c.blocks * c.at_once <= device.blocks && c.blocks % c.job.gates == 0);
+        CHECK(c.blocks * c.at_once + spared <= device.blocks && c.blocks % c.job.gates == 0);
         CHECK(c.job.layout.bytes <= device.shared_bytes && c.job.units <= SPSH__DEVICE_THREADS);
         CHECK((uint64_t)c.blocks * c.job.units >= s->hidden);
     }
@@ -151,8 +152,34 @@ static void print_row(const struct gpu_row *row, char *line, size_t size_bytes)
     for (uint32_t i = 0; i < 10; i++) {
         const spsh__rnn_shape s = {i < 5 ? SPSH__CELL_LSTM : SPSH__CELL_GRU, 1000, 64, 8,
                                    sizes[i % 5]};
-        describe(&s, text, sizeof(text));
+        describe(&s, 0, text, sizeof(text));
         add(line, size_bytes, text);
+    }
+}
+
+/* How the directions of a layer run: the first word, or "both" if there is a number. */
+static const char *kind_of(const char *text)
+{
+    return text[0] == 'n' ? "no" : strstr(text, "in turn") != NULL ? "in turn" : "both";
+}
+
+/* Layers that run differently beside NCCL: rows of a second table. */
+static void check_spared(const struct gpu_row *row, const char *document)
+{
+    static const uint32_t sizes[] = {512, 760, 800, 1024, 1280};
+    for (uint32_t i = 0; i < 10; i++) {
+        const spsh__rnn_shape s = {i < 5 ? SPSH__CELL_LSTM : SPSH__CELL_GRU, 1000, 64, 8,
+                                   sizes[i % 5]};
+        char alone[64], spared[64], line[200];
+        describe(&s, 0, alone, sizeof(alone));
+        describe(&s, SPSH__NCCL_MULTIPROCESSORS, spared, sizeof(spared));
+        (void)snprintf(line, sizeof(line), "| %s | %s %u | %s | %s |\n", row->name,
+                       i < 5 ? "LSTM" : "GRU", s.hidden, kind_of(alone), kind_of(spared));
+        const bool is_same = strcmp(kind_of(alone), kind_of(spared)) == 0;
+        if ((strstr(document, line) == NULL) != is_same) {
+            (void)fprintf(stderr, "%s: %s", is_same ? "not so" : "missing", line);
+            CHECK(false);
+        }
     }
 }
 
@@ -176,6 +203,7 @@ static void test_table(const char *path)
             (void)fprintf(stderr, "not in %s:\n%s\n", path, line);
             CHECK(false);
         }
+        check_spared(&devices[i], document);
     }
     free(document);
 }

@@ -391,6 +391,10 @@ typedef struct spsh__backend_ops {
     /* Make later operators of b run after the operators that were enqueued on `before`, another
      * backend of the device. The host does not wait. No other thread may use either meanwhile. */
     void (*follow_fn)(spsh__backend *b, spsh__backend *before);
+    /* Leave this many multiprocessors free, for kernels of other libraries that run beside operators
+     * and wait for other devices. Later operators whose blocks wait for each other use the rest.
+     * Do not call between a forward and its backward. */
+    void (*spare_fn)(spsh__backend *b, uint32_t multiprocessors);
     /* Return true if the captured segment was launched: operators enqueue nothing until
      * segment_end_fn, and may be skipped. false: they work, and are captured if possible. Do not
      * wait in between. */
@@ -507,6 +511,12 @@ static inline void spsh__backend_follow(spsh__backend *b, spsh__backend *before)
 {
     if (b != before && b->ops->follow_fn != NULL)
         b->ops->follow_fn(b, before);
+}
+
+static inline void spsh__backend_spare(spsh__backend *b, uint32_t multiprocessors)
+{
+    if (b->ops->spare_fn != NULL)
+        b->ops->spare_fn(b, multiprocessors);
 }
 
 /* alloc_fn and free_fn of backends in host memory. */

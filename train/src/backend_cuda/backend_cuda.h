@@ -147,6 +147,7 @@ void spsh__cuda_add_sums(spsh__backend *b, const spsh__cuda_sums *s);
     X(batch)                                                                                       \
     X(finish)                                                                                      \
     /* backend_cuda_rnn.c */                                                                       \
+    X(spare)                                                                                       \
     X(rnn_both_forward)                                                                            \
     X(rnn_both_backward)                                                                           \
     /* backend_cuda_segment.c */                                                                   \

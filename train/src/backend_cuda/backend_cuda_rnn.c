@@ -138,7 +138,7 @@ static spsh__rnn_choice *find_choice(spsh__rnn_state *self, const spsh__rnn_shap
         if (c->shape.frames == s->frames && c->shape.batch == s->batch &&
             c->shape.cell == s->cell && c->shape.inputs == s->inputs &&
             c->shape.hidden == s->hidden && c->has_two_biases == has_two_biases &&
-            c->passes == passes && c->asked == self->algorithm) {
+            c->passes == passes && c->asked == self->algorithm && c->spared == self->spared) {
             *at = c->next;
             c->next = self->choices;
             self->choices = c;
@@ -195,12 +195,18 @@ static const spsh__rnn_choice *choice_of(spsh__backend *b, const spsh__rnn_shape
     c->has_two_biases = has_two_biases;
     c->passes = passes;
     c->asked = self->algorithm;
+    c->spared = self->spared;
     return choose(b, c);
 }
 
 void spsh__cuda_rnn_choose(spsh__backend *b, spsh__rnn_algorithm algorithm)
 {
     spsh__rnn_of(b)->algorithm = algorithm;
+}
+
+void spsh__cuda_spare(spsh__backend *b, uint32_t multiprocessors)
+{
+    spsh__rnn_of(b)->spared = multiprocessors;
 }
 
 const char *spsh__cuda_rnn_text(const spsh__backend *b, const spsh__rnn_shape *s,

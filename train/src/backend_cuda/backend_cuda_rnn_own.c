@@ -1,8 +1,9 @@
 /* backend_cuda_rnn_own.c: our two algorithms, persistent and stepwise.
  *
  * One product computes the input's part of the gates of all frames. The recurrence follows (one
- * cooperative kernel for both directions, or a product and a kernel per frame and direction). In backward it leaves the gradients of
- * the gates. Products and sums over all frames then give the weight gradients, dx, and biases.
+ * cooperative kernel for both directions, or a product and a kernel per frame and direction). In
+ * backward it leaves the gradients of the gates. Products and sums over all frames then give the
+ * weight gradients, dx, and biases.
  *
  *     reserve = inner [T][N][H], to 256 bytes | rows [T][N][gates][H]
  *
@@ -127,11 +128,12 @@ static spsh_status fit_at_once(const spsh__rnn_state *self, spsh__rnn_choice *c,
     const spsh__rnn_shape *s = &c->shape;
     c->job = (spsh__rnn_job){
         .gates = spsh__rnn_gates(s), .frames = s->frames, .batch = s->batch, .hidden = s->hidden};
-    c->blocks = spsh__rnn_divide(&c->job, limits.blocks / c->at_once);
+    const uint32_t blocks = limits.blocks > c->spared ? limits.blocks - c->spared : 0;
+    c->blocks = spsh__rnn_divide(&c->job, blocks / c->at_once);
     if (c->blocks == 0)
         return SPSH_FAIL(err, SPSH_E_UNSUPPORTED,
-                         "it needs at least %u multiprocessors, the device has %u",
-                         c->job.gates * c->at_once, limits.blocks);
+                         "it needs at least %u multiprocessors, and %u of %u are available",
+                         c->job.gates * c->at_once, blocks, limits.blocks);
     if ((uint64_t)s->frames * c->blocks > UINT32_MAX) /* a counter has 32 bits */
         return SPSH_FAIL(err, SPSH_E_UNSUPPORTED, "the batch has too many frames");
     const uint64_t bytes = spsh__rnn_lay_out(&c->job, kind == SPSH__DEVICE_F32 ? 4 : 2);

@@ -24,6 +24,7 @@ typedef struct spsh__rnn_choice {
     bool has_two_biases;
     uint32_t passes; /* 1 or 2 */
     spsh__rnn_algorithm asked, algorithm;
+    uint32_t spared;
     /* persistent */
     spsh__rnn_job job; /* only sizes and layout */
     uint32_t blocks;   /* per pass */
@@ -49,6 +50,7 @@ typedef struct spsh__rnn_state {
     void *device; /* state of the entry */
     void *turn;   /* event that orders the lanes' cuDNN calls */
     spsh__rnn_algorithm algorithm;
+    uint32_t spared;           /* multiprocessors that `persistent` leaves free */
     spsh__rnn_choice *choices; /* most recently used first */
     uint32_t choice_count;
     spsh__rnn_own_reserve *reserves;

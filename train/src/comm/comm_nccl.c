@@ -279,8 +279,10 @@ static spsh_status agree(spsh__collectives *c, spsh_error *err)
 
 static spsh_status join_others(spsh__collectives *c, spsh_error *err)
 {
-    spsh__nccl_plan plan = {
-        .device = c->backend->device, .rank = c->comm->rank, .world_size = c->comm->world_size};
+    spsh__nccl_plan plan = {.device = c->backend->device,
+                            .rank = c->comm->rank,
+                            .world_size = c->comm->world_size,
+                            .blocks_max = SPSH__NCCL_MULTIPROCESSORS};
     uint8_t message[1 + sizeof(plan.id)] = {0}; /* 1 if there is an ID, and the ID */
     spsh_error why = SPSH_ERROR_INIT;
     spsh_status rc = SPSH_OK;
@@ -331,11 +333,13 @@ spsh_status spsh__collectives_open(spsh__comm *comm, spsh__backend *backend, con
                               &c->watch, err);
     if (rc == SPSH_OK)
         rc = join_others(c, err);
-    if (rc == SPSH_OK)
-        *ret = c;
-    else
+    if (rc != SPSH_OK) {
         spsh__collectives_close(c);
-    return rc;
+        return rc;
+    }
+    spsh__backend_spare(backend, SPSH__NCCL_MULTIPROCESSORS);
+    *ret = c;
+    return SPSH_OK;
 }
 
 uint32_t spsh__collectives_version(const spsh__collectives *c)
@@ -361,6 +365,7 @@ void spsh__collectives_close(spsh__collectives *c)
             close_state(c, true);
     }
     close_state(c, false);
+    spsh__backend_spare(c->backend, 0);
     spsh__watch_close(c->watch);
     spsh_cuda_event_close(cuda, c->behind);
     spsh_cuda_event_close(cuda, c->done);

@@ -17,13 +17,20 @@ extern "C" {
 #define SPSH__DEVICE_NCCL_SYMBOL "spsh_cuda_nccl_entry"
 #define SPSH__NCCL_ID_BYTES      128u
 
+/* Multiprocessors for NCCL's kernels. NCCL uses at most this many blocks, and a persistent recurrent
+ * layer leaves as many multiprocessors free (spare_fn of the backend). So neither waits for the
+ * other. With 132 multiprocessors, LSTMs of 1,024 units have the same grid as without NCCL. */
+#define SPSH__NCCL_MULTIPROCESSORS 4u
+#define SPSH__NCCL_VERSION_LIMITED 21700u /* first version whose number of blocks can be limited */
+
 typedef struct spsh__nccl_id {
     char bytes[SPSH__NCCL_ID_BYTES];
 } spsh__nccl_id;
 
 typedef struct spsh__nccl_plan {
     uint32_t device, rank, world_size;
-    spsh__nccl_id id; /* made by rank 0, the same on all ranks */
+    uint32_t blocks_max; /* of a kernel of NCCL; ignored before SPSH__NCCL_VERSION_LIMITED */
+    spsh__nccl_id id;    /* made by rank 0, the same on all ranks */
 } spsh__nccl_plan;
 
 typedef enum spsh__collective_kind {

@@ -39,6 +39,18 @@ static_assert(offsetof(ncclConfig_t, magic) == offsetof(spsh__nccl_config, magic
 static_assert(offsetof(ncclConfig_t, version) == offsetof(spsh__nccl_config, version), "version");
 static_assert(offsetof(ncclConfig_t, blocking) == offsetof(spsh__nccl_config, blocking),
               "blocking");
+#if NCCL_VERSION_CODE >= 21700
+static_assert(offsetof(ncclConfig_t, cgaClusterSize) ==
+                  offsetof(spsh__nccl_config, cga_cluster_size),
+              "cgaClusterSize");
+static_assert(offsetof(ncclConfig_t, minCTAs) == offsetof(spsh__nccl_config, min_ctas), "minCTAs");
+static_assert(offsetof(ncclConfig_t, maxCTAs) == offsetof(spsh__nccl_config, max_ctas), "maxCTAs");
+static_assert(offsetof(ncclConfig_t, netName) == offsetof(spsh__nccl_config, net_name), "netName");
+static_assert(NCCL_CONFIG_UNDEF_INT == SPSH__NCCL_UNDEFINED, "NCCL_CONFIG_UNDEF_INT");
+static_assert(sizeof(ncclConfig_t) >= sizeof(spsh__nccl_config), "size of ncclConfig_t");
+#else
+static_assert(sizeof(ncclConfig_t) == SPSH__NCCL_CONFIG_BYTES_214, "size of ncclConfig_t");
+#endif
 static_assert(sizeof(ncclResult_t) == sizeof(int) && sizeof(ncclDataType_t) == sizeof(int) &&
                   sizeof(ncclRedOp_t) == sizeof(int),
               "enums are ints");

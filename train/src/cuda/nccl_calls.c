@@ -126,11 +126,30 @@ static spsh_status spsh__nccl_began(const spsh__nccl_state *s, int result, const
     return spsh__nccl_failed(s->nccl, s->comm, result, what, err);
 }
 
+/* The initializer of nccl.h of 2.17, or of 2.14 with an earlier library. */
+static spsh__nccl_config spsh__nccl_configure(const spsh__nccl *nccl, const spsh__nccl_plan *plan)
+{
+    const int is_limited = nccl->version >= (int)SPSH__NCCL_VERSION_LIMITED;
+    spsh__nccl_config config = {sizeof(config),
+                                SPSH__NCCL_MAGIC,
+                                SPSH__NCCL_VERSION_LIMITED,
+                                0,
+                                0,
+                                SPSH__NCCL_UNDEFINED,
+                                (int)plan->blocks_max,
+                                NULL};
+    if (!is_limited) {
+        config.size_bytes = SPSH__NCCL_CONFIG_BYTES_214;
+        config.version = SPSH__NCCL_VERSION_MIN;
+    }
+    return config;
+}
+
 static spsh_status spsh__nccl_open(void *library, const spsh__nccl_plan *plan, void **ret_state,
                                    spsh_error *err)
 {
     const spsh__nccl *nccl = (const spsh__nccl *)library;
-    spsh__nccl_config config = {sizeof(config), SPSH__NCCL_MAGIC, SPSH__NCCL_VERSION_MIN, 0};
+    spsh__nccl_config config = spsh__nccl_configure(nccl, plan);
     spsh__nccl_state *s = (spsh__nccl_state *)calloc(1, sizeof(*s));
     int before = 0;
     if (s == NULL)

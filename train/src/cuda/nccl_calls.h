@@ -3,12 +3,14 @@
  * (tests/support/twin_nccl.c).
  *
  * The calls need no header of NCCL. Its functions have kept their signatures since 2.14, the first
- * version that opens a communicator without blocking. Later versions accept the configuration of
- * 2.14, which is a prefix of theirs. nccl.cu compares the declarations below with nccl.h if it is
- * installed.
+ * version that opens a communicator without blocking. Each version accepts the configurations of
+ * earlier ones, which are prefixes of its own: 2.14 has `blocking`, and 2.17 the members up to
+ * `net_name`. nccl.cu compares the declarations below with nccl.h if it is installed.
  */
 #ifndef SPSH_NCCL_CALLS_H
 #define SPSH_NCCL_CALLS_H
+
+#include <limits.h>
 
 #include "device_nccl.h"
 
@@ -30,10 +32,17 @@ enum {
 };
 #define SPSH__NCCL_MAGIC 0xcafebeefU
 
-typedef struct spsh__nccl_config { /* ncclConfig_t of 2.14 */
+#define SPSH__NCCL_UNDEFINED INT_MIN /* NCCL's default */
+
+enum { SPSH__NCCL_CONFIG_BYTES_214 = 24 }; /* size of ncclConfig_t of 2.14, with its padding */
+
+typedef struct spsh__nccl_config { /* ncclConfig_t of 2.17 */
     size_t size_bytes;
     unsigned magic, version;
     int blocking;
+    int cga_cluster_size; /* 0: no clusters, whose blocks need adjacent multiprocessors */
+    int min_ctas, max_ctas;
+    const char *net_name;
 } spsh__nccl_config;
 
 /* NCCL's functions: ncclResult_t, ncclDataType_t and ncclRedOp_t are int here. */

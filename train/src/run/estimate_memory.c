@@ -259,7 +259,10 @@ static spsh_status count_work(const spsh__estimating *e, counter *c, const spsh_
     c->backend.allocator = e->compute.backend->allocator;
     c->is_working = true;
     spsh__cuda_count_begin(&c->backend);
+    if (has_device_sums(e) && e->launch.world_size > 1)
+        spsh__backend_spare(&c->backend, SPSH__NCCL_MULTIPROCESSORS);
     spsh_status rc = spsh__estimate_work(e, &c->backend, m, err);
+    spsh__backend_spare(&c->backend, 0);
     if (gradients.data != NULL)
         (void)c->ops.square_sum_fn(&c->backend, gradients, spsh__model_arena_elements(m->model));
     const spsh_status counted = spsh__cuda_count_end(&c->backend, &bytes, &failure);

@@ -99,6 +99,8 @@ void spsh__run_report_start(const spsh__run *r)
                       r->learner.exchange_reason);
     else if (r->learner.exchange == SPSH__EXCHANGE_NCCL)
         spsh__run_log(r, SPSH_LOG_INFO, "gradients are summed on the devices by NCCL");
+    if (r->learner.exchange == SPSH__EXCHANGE_NCCL && r->learner.exchange_reason[0] != '\0')
+        spsh__run_log(r, SPSH_LOG_WARNING, "%s", r->learner.exchange_reason);
     const uint64_t too_long = spsh_plan_info_get(spsh__feed_plan(r->feed))->too_long_count;
     if (too_long > 0)
         spsh__run_log(r, SPSH_LOG_WARNING,

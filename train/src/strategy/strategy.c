@@ -167,6 +167,17 @@ spsh_status spsh__strategy_open_parts(const spsh__strategy *s, spsh__backend_buf
 
 /* ---- shared by strategies that sum all gradients ---- */
 
+/* An early NCCL takes as many multiprocessors as it likes. */
+static void check_nccl(spsh__learner *l, const spsh__collectives *c)
+{
+    const uint32_t version = spsh__collectives_version(c);
+    if (version < SPSH__NCCL_VERSION_LIMITED)
+        (void)snprintf(l->exchange_reason, sizeof(l->exchange_reason),
+                       "NCCL %u.%u may take multiprocessors that recurrent layers need, and wait "
+                       "for them; set NCCL_MAX_NCHANNELS=%u, or install NCCL 2.17 or later",
+                       version / 10000, version / 100 % 100, SPSH__NCCL_MULTIPROCESSORS);
+}
+
 /* Fall back to the host if NCCL is not available and not required. */
 static spsh_status open_collectives(spsh__learner *l, spsh__collectives **ret, spsh_error *err)
 {
@@ -174,6 +185,7 @@ static spsh_status open_collectives(spsh__learner *l, spsh__collectives **ret, s
     const spsh_status rc = spsh__collectives_open(l->comm, l->backend, &l->step, ret, &why);
     if (rc == SPSH_OK) {
         l->exchange = SPSH__EXCHANGE_NCCL;
+        check_nccl(l, *ret);
         return SPSH_OK;
     }
     if (rc == SPSH_E_UNSUPPORTED && l->exchange == SPSH__EXCHANGE_AUTO) {
