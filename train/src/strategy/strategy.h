@@ -94,9 +94,9 @@ typedef struct spsh__learner {
      * on the host (any world, identical bits). AUTO: NCCL if all ranks have it and a separate GPU
      * each. start_fn writes the choice; AUTO then means that nothing is exchanged. */
     spsh__exchange_choice exchange;
-    char
-        exchange_reason[200]; /* written: why AUTO became HOST, or what to set for NCCL; or empty */
-    spsh__precision sent_as;  /* gradients between ranks: FP32, BF16, or FP16 */
+    /* Written by start_fn: why AUTO became HOST, or what to set for NCCL; or empty. */
+    char exchange_reason[200];
+    spsh__precision sent_as; /* gradients between ranks: FP32, BF16, or FP16 */
     /* Buffer that the optimizer changes, written by start_fn: `weights`, or the arena of a learner
      * with its own model. `weights` is then the copy for gradients. data NULL: the learner has only
      * a copy of another learner's model, which that learner changes. */
