@@ -7,8 +7,8 @@
  * of two factors are exact. Two errors remain. One is float's error in sums: 2e-5 of the largest
  * value of an array, as with `cpu`. It covers a real device, which fuses multiplications and
  * additions, and the host emulation, which does not. The other is the rounding of intermediate
- * values to the precision. Each rounding is off by at most one unit, relative to its value. Number of units per
- * operator:
+ * values to the precision. Each rounding is off by at most one unit, relative to its value. Number
+ * of units per operator:
  *
  *     products, convolutions, rows    3     rounding of results, at most twice, and of addends
  *     norms                           8     x - mean cancels the common part
