@@ -132,7 +132,8 @@ static void norm_forward(op *o)
 
 static void norm_backward(op *o)
 {
-    const spsh__norm_grad g = {o->x, o->dy, o->dx, o->weights, o->gradients};
+    const spsh__norm_grad g = {
+        .x = o->x, .dy = o->dy, .dx = o->dx, .dweight = o->weights, .dbias = o->gradients};
     table->norm_backward_fn(backend, &o->norm, lengths, &o->state, &g);
 }
 
@@ -146,8 +147,12 @@ static void add_norm(const char *model, const char *const names[2], const spsh__
     const size_t count = (size_t)s->batch * s->channels * s->frames * (s->is_conv ? s->bins : 1);
     op *o = add(model, names[0], norm_forward);
     o->norm = *s;
-    o->state = (spsh__norm_state){take(s->channels, 1), take(s->channels, 1), take(s->channels, 1),
-                                  take(s->channels, 0), take(s->channels, 1), take(s->channels, 1)};
+    o->state = (spsh__norm_state){.weight = take(s->channels, 1),
+                                  .bias = take(s->channels, 1),
+                                  .running_mean = take(s->channels, 1),
+                                  .running_variance = take(s->channels, 0),
+                                  .batch_mean = take(s->channels, 1),
+                                  .batch_scale = take(s->channels, 1)};
     o->x = take(count, 1);
     o->y = take(count, 1);
     o->count = count;
@@ -280,8 +285,8 @@ static void add_model(const char *model, uint32_t channels, uint32_t hidden, siz
     static const char *const gru[2] = {"gru 2 forward", "gru 2 both"};
     const spsh__conv_shape one = conv_shape(1, channels, BINS, FRAMES);
     const spsh__conv_shape two = conv_shape(channels, channels, one.out_bins, one.out_frames);
-    const spsh__norm_shape conv = {true, BATCH, channels, one.out_bins, one.out_frames, false};
-    const spsh__norm_shape rows = {false, BATCH, hidden, 0, two.out_frames, false};
+    const spsh__norm_shape conv = {true, BATCH, channels, one.out_bins, one.out_frames, false, 0};
+    const spsh__norm_shape rows = {false, BATCH, hidden, 0, two.out_frames, false, 0};
     spsh__rnn_shape rnn = {SPSH__CELL_LSTM, two.out_frames, BATCH, channels * two.out_bins, hidden};
     add_conv(model, &one, true);
     add_norm(model, conv_names, &conv);

@@ -100,8 +100,12 @@ static void conv(void)
 
 static spsh__norm_state norm_state(size_t channels)
 {
-    const spsh__norm_state state = {tensor(2, channels), tensor(3, channels), zeros(channels),
-                                    zeros(channels),     zeros(channels),     zeros(channels)};
+    const spsh__norm_state state = {.weight = tensor(2, channels),
+                                    .bias = tensor(3, channels),
+                                    .running_mean = zeros(channels),
+                                    .running_variance = zeros(channels),
+                                    .batch_mean = zeros(channels),
+                                    .batch_scale = zeros(channels)};
     for (size_t i = 0; i < channels; i++) {
         const double one = 1;
         put_doubles(b, spsh__at(ops, state.running_variance, i), &one, 1);
@@ -114,8 +118,11 @@ static void norm(const char *name, const spsh__norm_shape *s, const uint32_t *le
     const size_t count = (size_t)s->batch * s->channels * s->frames * (s->is_conv ? s->bins : 1);
     const spsh__norm_state state = norm_state(s->channels);
     const spsh__norm_io io = {tensor(1, count), zeros(count)};
-    const spsh__norm_grad g = {io.x, weights_of_loss(count), zeros(count), zeros(s->channels),
-                               zeros(s->channels)};
+    const spsh__norm_grad g = {.x = io.x,
+                               .dy = weights_of_loss(count),
+                               .dx = zeros(count),
+                               .dweight = zeros(s->channels),
+                               .dbias = zeros(s->channels)};
     ops->norm_forward_fn(b, s, lengths, true, &state, &io);
     ops->norm_backward_fn(b, s, lengths, &state, &g);
     check(name, "y", io.y, count);
@@ -133,9 +140,9 @@ static void norm(const char *name, const spsh__norm_shape *s, const uint32_t *le
 static void norms(void)
 {
     const uint32_t lengths[3] = {4, 0, 2};
-    const spsh__norm_shape conv_shape = {true, 2, 3, 4, 5, false};
-    const spsh__norm_shape rows = {false, 2, 3, 0, 4, false};
-    const spsh__norm_shape masked = {false, 3, 2, 0, 4, false};
+    const spsh__norm_shape conv_shape = {true, 2, 3, 4, 5, false, 0};
+    const spsh__norm_shape rows = {false, 2, 3, 0, 4, false, 0};
+    const spsh__norm_shape masked = {false, 3, 2, 0, 4, false, 0};
     norm("norm_conv", &conv_shape, NULL);
     norm("norm_rows", &rows, NULL);
     norm("norm_masked", &masked, lengths);

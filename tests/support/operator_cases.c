@@ -386,14 +386,14 @@ static void conv_open(operator_run *r)
     add_input(r, conv_in(s), false);
     add_input(r, (size_t)s->out_channels * s->in_channels * s->kernel_bins * s->kernel_frames,
               true);
-    add_input(r, s->out_channels, true);
     set_y(r, conv_out(s));
 }
 
+/* Without a bias, which some backends add later: conv_norm. */
 static void conv_forward(operator_run *r)
 {
     r->ops->conv_forward_fn(r->b, r->c->shape, r->inputs[0].data, r->inputs[1].data,
-                            r->inputs[2].data, r->y);
+                            (spsh__backend_buffer){NULL, false}, r->y);
 }
 
 static void conv_backward(operator_run *r)
@@ -402,8 +402,7 @@ static void conv_backward(operator_run *r)
                                .weight = r->inputs[1].data,
                                .dy = r->dy,
                                .dx = dx(r),
-                               .dweight = r->inputs[1].gradient,
-                               .dbias = r->inputs[2].gradient};
+                               .dweight = r->inputs[1].gradient};
     r->ops->conv_backward_fn(r->b, r->c->shape, &g);
 }
 
@@ -422,20 +421,6 @@ static void conv_rows_forward(operator_run *r)
 static void conv_rows_backward(operator_run *r)
 {
     r->ops->conv_from_rows_fn(r->b, r->c->shape, r->dy, r->inputs[0].gradient);
-}
-
-static void mask_conv_forward(operator_run *r)
-{
-    const spsh__conv_shape *s = r->c->shape;
-    r->ops->copy_fn(r->b, r->y, r->inputs[0].data, r->y_count);
-    r->ops->mask_conv_fn(r->b, s, some_lengths(r, s->batch, s->out_frames), r->y);
-}
-
-static void mask_conv_backward(operator_run *r)
-{
-    const spsh__conv_shape *s = r->c->shape;
-    r->ops->copy_fn(r->b, r->inputs[0].gradient, r->dy, r->y_count);
-    r->ops->mask_conv_fn(r->b, s, some_lengths(r, s->batch, s->out_frames), r->inputs[0].gradient);
 }
 
 /* batch, channels in and out; bins, frames in and out; kernel, stride, pad, bins first */
@@ -466,10 +451,27 @@ static const uint32_t *norm_lengths(const operator_run *r)
     return c->has_lengths ? some_lengths(r, c->shape.batch, c->shape.frames) : NULL;
 }
 
-static spsh__norm_state norm_state(const operator_run *r)
+/* weight: index of the input; the bias is the next one. */
+static spsh__norm_state norm_state(const operator_run *r, unsigned weight)
 {
-    return (spsh__norm_state){r->inputs[1].data, r->inputs[2].data, r->work[0],
-                              r->work[1],        r->work[2],        r->work[3]};
+    return (spsh__norm_state){.weight = r->inputs[weight].data,
+                              .bias = r->inputs[weight + 1].data,
+                              .running_mean = r->work[0],
+                              .running_variance = r->work[1],
+                              .batch_mean = r->work[2],
+                              .batch_scale = r->work[3]};
+}
+
+static void norm_statistics(operator_run *r, size_t channels)
+{
+    for (unsigned i = 0; i < 4; i++)
+        add_work(r, i, channels);
+    double *values = random_values(r, channels);
+    put_doubles(r->b, r->work[0], values, channels);
+    for (size_t i = 0; i < channels; i++)
+        values[i] = fabs(values[i]) + 0.125;
+    put_doubles(r->b, r->work[1], values, channels);
+    free(values);
 }
 
 static void norm_open(operator_run *r)
@@ -482,21 +484,14 @@ static void norm_open(operator_run *r)
     add_input(r, count, false);
     add_input(r, channels, true);
     add_input(r, channels, true);
-    for (unsigned i = 0; i < 4; i++)
-        add_work(r, i, channels);
-    double *values = random_values(r, channels);
-    put_doubles(r->b, r->work[0], values, channels);
-    for (size_t i = 0; i < channels; i++)
-        values[i] = fabs(values[i]) + 0.125;
-    put_doubles(r->b, r->work[1], values, channels);
-    free(values);
+    norm_statistics(r, channels);
     set_y(r, count);
 }
 
 static void norm_forward(operator_run *r)
 {
     const norm_case *c = r->c->shape;
-    const spsh__norm_state state = norm_state(r);
+    const spsh__norm_state state = norm_state(r, 1);
     const spsh__norm_io io = {r->inputs[0].data, r->y};
     r->ops->norm_forward_fn(r->b, &c->shape, norm_lengths(r), c->is_training, &state, &io);
 }
@@ -504,29 +499,121 @@ static void norm_forward(operator_run *r)
 static void norm_backward(operator_run *r)
 {
     const norm_case *c = r->c->shape;
-    const spsh__norm_state state = norm_state(r);
-    const spsh__norm_grad g = {r->inputs[0].data, r->dy, dx(r), r->inputs[1].gradient,
-                               r->inputs[2].gradient};
+    const spsh__norm_state state = norm_state(r, 1);
+    const spsh__norm_grad g = {.x = r->inputs[0].data,
+                               .dy = r->dy,
+                               .dx = dx(r),
+                               .dweight = r->inputs[1].gradient,
+                               .dbias = r->inputs[2].gradient};
     r->ops->norm_backward_fn(r->b, &c->shape, norm_lengths(r), &state, &g);
 }
 
 /* is_conv, batch, channels, bins, frames, counts_padding; has lengths, is training */
 static const norm_case norms[] = {
-    {{true, 3, 2, 4, 5, false},     true,  true},
-    {{true, 3, 2, 4, 5, true},      true,  true},
-    {{true, 2, 3, 2, 3, false},     false, true},
-    {{false, 5, 3, 0, 4, false},    true,  true},
-    {{false, 5, 3, 0, 4, true},     true,  true},
-    {{false, 2, 2, 0, 3, false},    false, true},
-    {{true, 2, 2, 3, 0, false},     true,  true},
-    {{false, 0, 2, 0, 3, false},    true,  true},
-    {{false, 9, 150, 0, 77, false}, true,  true},
-    {{true, 7, 32, 41, 33, false},  true,  true},
-    {{true, 7, 32, 41, 33, true},   true,  true},
+    {{true, 3, 2, 4, 5, false, 0},     true,  true},
+    {{true, 3, 2, 4, 5, true, 0},      true,  true},
+    {{true, 2, 3, 2, 3, false, 0},     false, true},
+    {{false, 5, 3, 0, 4, false, 0},    true,  true},
+    {{false, 5, 3, 0, 4, true, 0},     true,  true},
+    {{false, 2, 2, 0, 3, false, 0},    false, true},
+    {{true, 2, 2, 3, 0, false, 0},     true,  true},
+    {{false, 0, 2, 0, 3, false, 0},    true,  true},
+    {{false, 9, 150, 0, 77, false, 0}, true,  true},
+    {{true, 7, 32, 41, 33, false, 0},  true,  true},
+    {{true, 7, 32, 41, 33, true, 0},   true,  true},
 };
 static const norm_case norms_used[] = {
-    {{true, 3, 2, 4, 5, false}, true,  false},
-    {{false, 5, 3, 0, 4, true}, false, false}
+    {{true, 3, 2, 4, 5, false, 0}, true,  false},
+    {{false, 5, 3, 0, 4, true, 0}, false, false}
+};
+
+/* A convolution, its bias, norm, masks, and clip, as in a model. Whether the convolution or the norm
+ * adds the bias is up to the backend. */
+typedef struct conv_norm_case {
+    const spsh__conv_shape *conv;
+    bool counts_padding, is_training;
+} conv_norm_case;
+
+enum { CONV_BIAS = 2, CONV_NORM = 3 }; /* inputs */
+
+static void conv_norm_open(operator_run *r)
+{
+    const conv_norm_case *c = r->c->shape;
+    const spsh__conv_shape *s = c->conv;
+    r->halves = IN_0 | IN_1 | OUT;
+    add_input(r, conv_in(s), false);
+    add_input(r, (size_t)s->out_channels * s->in_channels * s->kernel_bins * s->kernel_frames,
+              true);
+    for (unsigned i = CONV_BIAS; i < CONV_NORM + 2; i++)
+        add_input(r, s->out_channels, true);
+    norm_statistics(r, s->out_channels);
+    r->work_counts[2] = 0; /* a backend's means may be without the bias */
+    set_y(r, conv_out(s));
+    r->work[4] = take_kind(r, conv_out(s), true); /* the convolution, and its gradient */
+    r->work[5] = take_kind(r, conv_out(s), true);
+}
+
+/* Only with floats: rounding to 16 bits moves values past the clip's limits. */
+static spsh__norm_shape conv_norm_shape(const conv_norm_case *c)
+{
+    return (spsh__norm_shape){.is_conv = true,
+                              .batch = c->conv->batch,
+                              .channels = c->conv->out_channels,
+                              .bins = c->conv->out_bins,
+                              .frames = c->conv->out_frames,
+                              .counts_padding = c->counts_padding,
+                              .clip = operator_rounding == SPSH__FP32 ? 0.75 : 0};
+}
+
+static void conv_norm_forward(operator_run *r)
+{
+    const conv_norm_case *c = r->c->shape;
+    const spsh__norm_shape shape = conv_norm_shape(c);
+    spsh__norm_state state = norm_state(r, CONV_NORM);
+    const spsh__norm_io io = {r->work[4], r->y};
+    spsh__backend_buffer bias = {NULL, false};
+    *(r->ops->norm_adds_bias ? &state.conv_bias : &bias) = r->inputs[CONV_BIAS].data;
+    r->ops->conv_forward_fn(r->b, c->conv, r->inputs[0].data, r->inputs[1].data, bias, io.x);
+    r->ops->norm_forward_fn(r->b, &shape, some_lengths(r, shape.batch, shape.frames),
+                            c->is_training, &state, &io);
+}
+
+static void conv_norm_backward(operator_run *r)
+{
+    const conv_norm_case *c = r->c->shape;
+    const spsh__norm_shape shape = conv_norm_shape(c);
+    spsh__norm_state state = norm_state(r, CONV_NORM);
+    spsh__norm_grad g = {.x = r->work[4],
+                         .dy = r->dy,
+                         .dx = r->work[5],
+                         .dweight = r->inputs[CONV_NORM].gradient,
+                         .dbias = r->inputs[CONV_NORM + 1].gradient,
+                         .y = r->y};
+    spsh__conv_grad conv = {.x = r->inputs[0].data,
+                            .weight = r->inputs[1].data,
+                            .dy = g.dx,
+                            .dx = dx(r),
+                            .dweight = r->inputs[1].gradient};
+    if (r->ops->norm_adds_bias) {
+        state.conv_bias = r->inputs[CONV_BIAS].data;
+        g.dconv_bias = r->inputs[CONV_BIAS].gradient;
+    } else {
+        conv.dbias = r->inputs[CONV_BIAS].gradient;
+    }
+    r->ops->norm_backward_fn(r->b, &shape, some_lengths(r, shape.batch, shape.frames), &state, &g);
+    r->ops->conv_backward_fn(r->b, c->conv, &conv);
+}
+
+static const conv_norm_case conv_norms[] = {
+    {&convs[0], false, true },
+    {&convs[0], true,  true },
+    {&convs[2], true,  true },
+    {&convs[3], false, true },
+    {&convs[5], true,  true },
+    {&convs[7], false, true },
+    {&convs[7], true,  true },
+    {&convs[0], true,  false},
+    {&convs[7], false, false},
 };
 
 /* ----------------------------------------------------------------------------------- recurrence */
@@ -802,12 +889,14 @@ const operator_case operator_cases[] = {
     LARGE(conv, convs[8]), LARGE(conv, convs[9]),
     CONV_ROWS(conv_rows, convs[0]), CONV_ROWS(conv_rows, convs[4]), CONV_ROWS(conv_rows, convs[5]),
     CONV_ROWS(conv_rows, convs[7]),
-    CONV_ROWS(mask_conv, convs[0]), CONV_ROWS(mask_conv, convs[2]), CONV_ROWS(mask_conv, convs[5]),
-    CONV_ROWS(mask_conv, convs[7]),
     CASE(norm, norms[0]), CASE(norm, norms[1]), CASE(norm, norms[2]), CASE(norm, norms[3]),
     CASE(norm, norms[4]), CASE(norm, norms[5]), CASE(norm, norms[6]), CASE(norm, norms[7]),
     LARGE(norm, norms[8]), LARGE(norm, norms[9]), LARGE(norm, norms[10]),
     FORWARD(norm, norms_used[0]), FORWARD(norm, norms_used[1]),
+    CASE(conv_norm, conv_norms[0]), CASE(conv_norm, conv_norms[1]), CASE(conv_norm, conv_norms[2]),
+    CASE(conv_norm, conv_norms[3]), CASE(conv_norm, conv_norms[4]), LARGE(conv_norm, conv_norms[5]),
+    LARGE(conv_norm, conv_norms[6]), FORWARD(conv_norm, conv_norms[7]),
+    FORWARD(conv_norm, conv_norms[8]),
     CASE(rnn, rnns[0]), CASE(rnn, rnns[1]), CASE(rnn, rnns[2]), CASE(rnn, rnns[3]),
     CASE(rnn, rnns[4]), CASE(rnn, rnns[5]), CASE(rnn, rnns[6]), CASE(rnn, rnns[7]),
     LARGE(rnn, rnns[8]), LARGE(rnn, rnns[9]), LARGE(rnn, rnns[10]),

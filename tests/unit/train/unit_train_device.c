@@ -28,6 +28,7 @@
 
 static spsh_error err;
 static spsh_cuda *cuda;
+static const spsh__backend_buffer no_bias;
 static twin_controls *twin; /* NULL: a real device */
 static const char *other_path;
 static uint64_t seed;
@@ -401,7 +402,7 @@ static uint64_t do_shapes(spsh__backend *b, uint32_t first, uint32_t end,
                               .a_stride = 1,
                               .b_stride = 50,
                               .c_stride = 50};
-        b->ops->conv_forward_fn(b, &shape, zeros, zeros, zeros, spsh__at(b->ops, zeros, 65536));
+        b->ops->conv_forward_fn(b, &shape, zeros, zeros, no_bias, spsh__at(b->ops, zeros, 65536));
         b->ops->gemm_fn(b, &g);
     }
     check_status(b);
@@ -453,7 +454,7 @@ enum { CONV_IN = 2 * 6 * CONV_FRAMES, CONV_OUT = 2 * 3 * 3 * CONV_FRAMES, CONV_W
 typedef struct net {
     spsh__backend *b;
     spsh__backend_buffer x, weight, bias, y[2], sum; /* products: each on its own lane */
-    spsh__backend_buffer conv_x, conv_weight, conv_bias, conv_y, conv_dweight, conv_dbias;
+    spsh__backend_buffer conv_x, conv_weight, conv_y, conv_dweight;
     uint32_t lengths[4];
 } net;
 
@@ -481,17 +482,15 @@ static void net_open(net *n, bool has_graphs)
     n->sum = random_buffer(n, (size_t)ROWS * 2 * WIDTH, &random);
     n->conv_x = random_buffer(n, CONV_IN, &random);
     n->conv_weight = random_buffer(n, CONV_WEIGHTS, &random);
-    n->conv_bias = random_buffer(n, 3, &random);
     n->conv_y = random_buffer(n, CONV_OUT, &random);
     n->conv_dweight = random_buffer(n, CONV_WEIGHTS, &random);
-    n->conv_dbias = random_buffer(n, 3, &random);
 }
 
 static void net_close(net *n)
 {
-    const spsh__backend_buffer all[] = {n->x,         n->weight, n->bias,         n->y[0],
-                                        n->y[1],      n->sum,    n->conv_x,       n->conv_weight,
-                                        n->conv_bias, n->conv_y, n->conv_dweight, n->conv_dbias};
+    const spsh__backend_buffer all[] = {n->x,      n->weight,      n->bias,   n->y[0],
+                                        n->y[1],   n->sum,         n->conv_x, n->conv_weight,
+                                        n->conv_y, n->conv_dweight};
     check_status(n->b);
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
         n->b->ops->free_fn(n->b, all[i]);
@@ -540,15 +539,12 @@ static void net_side(const net *n, uint32_t lane)
 static void net_work(const net *n)
 {
     const spsh__backend_ops *ops = n->b->ops;
-    const spsh__conv_grad g = {.x = n->conv_x,
-                               .weight = n->conv_weight,
-                               .dy = n->conv_y,
-                               .dweight = n->conv_dweight,
-                               .dbias = n->conv_dbias};
+    const spsh__conv_grad g = {
+        .x = n->conv_x, .weight = n->conv_weight, .dy = n->conv_y, .dweight = n->conv_dweight};
     spsh__cuda_fork(n->b);
     net_lane(n, 1);
     net_lane(n, 0);
-    ops->conv_forward_fn(n->b, &net_conv, n->conv_x, n->conv_weight, n->conv_bias, n->conv_y);
+    ops->conv_forward_fn(n->b, &net_conv, n->conv_x, n->conv_weight, no_bias, n->conv_y);
     spsh__cuda_join(n->b);
     net_side(n, 0);
     net_side(n, 1);
@@ -574,14 +570,9 @@ static void check_same(const net *a, const net *b)
         {a->sum,          b->sum         },
         {a->conv_y,       b->conv_y      },
         {a->conv_dweight, b->conv_dweight},
-        {a->conv_dbias,   b->conv_dbias  },
     };
-    const size_t counts[] = {(size_t)ROWS * WIDTH,
-                             (size_t)ROWS * WIDTH,
-                             (size_t)ROWS * 2 * WIDTH,
-                             CONV_OUT,
-                             CONV_WEIGHTS,
-                             3};
+    const size_t counts[] = {(size_t)ROWS * WIDTH, (size_t)ROWS * WIDTH, (size_t)ROWS * 2 * WIDTH,
+                             CONV_OUT, CONV_WEIGHTS};
     for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
         float one[ROWS * 2 * WIDTH], two[ROWS * 2 * WIDTH];
         REQUIRE(counts[i] <= sizeof(one) / sizeof(one[0]));
@@ -856,7 +847,7 @@ static void test_a_convolution_makes_do(void)
         if (run == 1)
             twin->device_bytes = all_bytes - free_bytes + 200000;
         n.b->is_deterministic = false; /* otherwise, free memory must not choose an algorithm */
-        n.b->ops->conv_forward_fn(n.b, &net_conv, n.conv_x, n.conv_weight, n.conv_bias, n.conv_y);
+        n.b->ops->conv_forward_fn(n.b, &net_conv, n.conv_x, n.conv_weight, no_bias, n.conv_y);
         n.b->ops->read_f32_fn(n.b, run == 0 ? values : with_less, n.conv_y, CONV_OUT);
         check_status(n.b);
         twin->device_bytes = UINT64_C(8) << 30;

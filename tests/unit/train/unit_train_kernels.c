@@ -782,13 +782,6 @@ static void run_mask_rows(spsh__backend *b, const void *arguments)
     spsh__cuda_mask_rows(b, &rows, lengths, l->to.buffer);
 }
 
-static void run_mask_conv(spsh__backend *b, const void *arguments)
-{
-    const lines *l = arguments;
-    const spsh__conv_shape conv = conv_of(l->s);
-    spsh__cuda_mask_conv(b, &conv, lengths, l->to.buffer);
-}
-
 static void run_reverse(spsh__backend *b, const void *arguments)
 {
     const lines *l = arguments;
@@ -819,14 +812,6 @@ static void lengths_case(spsh__backend *b, uint32_t halves)
             want[i] = i / s->width / s->batch < lengths[i / s->width % s->batch] ? want[i] : 0;
         run_all_ways(b, run_mask_rows, &l);
         check_values(&l.to, want, 0, "mask of rows");
-
-        for (size_t i = 0; i < count; i++)
-            put(&l.to, i, random_number(2));
-        want = values_of(&l.to);
-        for (size_t i = 0; i < count; i++)
-            want[i] = i % s->frames < lengths[i / s->frames / s->width] ? want[i] : 0;
-        run_all_ways(b, run_mask_conv, &l);
-        check_values(&l.to, want, 0, "mask of a convolution");
     }
 }
 
@@ -999,12 +984,18 @@ typedef struct norm {
     bool is_training;
     double slack; /* tolerance for a mean far from 0 in float */
     array x, y, dy, dx, weight, bias, running[2], batch[2], dweight, dbias;
+    array conv_bias, dconv_bias; /* only of convolutions */
 } norm;
 
 static spsh__norm_state state_of(const norm *m)
 {
-    return (spsh__norm_state){m->weight.buffer,     m->bias.buffer,     m->running[0].buffer,
-                              m->running[1].buffer, m->batch[0].buffer, m->batch[1].buffer};
+    return (spsh__norm_state){.weight = m->weight.buffer,
+                              .bias = m->bias.buffer,
+                              .running_mean = m->running[0].buffer,
+                              .running_variance = m->running[1].buffer,
+                              .batch_mean = m->batch[0].buffer,
+                              .batch_scale = m->batch[1].buffer,
+                              .conv_bias = m->conv_bias.buffer};
 }
 
 static void run_norm(spsh__backend *b, const void *arguments)
@@ -1019,21 +1010,40 @@ static void run_norm_back(spsh__backend *b, const void *arguments)
 {
     const norm *m = arguments;
     const spsh__norm_state state = state_of(m);
-    const spsh__norm_grad g = {m->x.buffer, m->dy.buffer, m->dx.buffer, m->dweight.buffer,
-                               m->dbias.buffer};
+    const spsh__norm_grad g = {.x = m->x.buffer,
+                               .dy = m->dy.buffer,
+                               .dx = m->dx.buffer,
+                               .dweight = m->dweight.buffer,
+                               .dbias = m->dbias.buffer,
+                               .dconv_bias = m->dconv_bias.buffer};
     spsh__cuda_norm_backward(b, &m->s, m->lengths, &state, &g);
 }
 
-/* Return the channel of element i of x, and whether it counts. */
-static uint32_t channel_of(const norm *m, size_t i, bool *counts)
+typedef struct place { /* where an element is */
+    uint32_t channel;
+    bool counts, is_masked; /* masked: y and dx are 0 */
+} place;
+
+static place place_of(const norm *m, size_t i)
 {
     const size_t channels = m->s.channels;
     const size_t plane = (size_t)m->s.bins * m->s.frames;
     REQUIRE(channels > 0 && plane > 0 && m->s.batch > 0);
     const size_t t = m->s.is_conv ? i % m->s.frames : i / channels / m->s.batch;
     const size_t n = m->s.is_conv ? i / plane / channels : i / channels % m->s.batch;
-    *counts = m->s.counts_padding || m->lengths == NULL || t < m->lengths[n];
-    return (uint32_t)(m->s.is_conv ? i / plane % channels : i % channels);
+    const bool is_padding = m->lengths != NULL && t >= m->lengths[n];
+    return (place){.channel = (uint32_t)(m->s.is_conv ? i / plane % channels : i % channels),
+                   .counts = m->s.counts_padding || !is_padding,
+                   .is_masked = is_padding && (m->s.is_conv || !m->s.counts_padding)};
+}
+
+/* x with the convolution's bias, and with the mask. */
+static double input_of(const norm *m, size_t i)
+{
+    const place p = place_of(m, i);
+    if (p.is_masked)
+        return 0;
+    return get(&m->x, i) + (m->s.is_conv ? get(&m->conv_bias, p.channel) : 0);
 }
 
 typedef struct channel {
@@ -1042,21 +1052,51 @@ typedef struct channel {
 
 static void channels_of(const norm *m, channel *channels)
 {
-    bool counts = false;
     memset(channels, 0, m->s.channels * sizeof(*channels));
     for (size_t i = 0; i < m->x.count; i++) {
-        channel *c = &channels[channel_of(m, i, &counts)];
-        c->count += counts;
-        c->mean += counts ? get(&m->x, i) : 0;
+        const place p = place_of(m, i);
+        channels[p.channel].count += p.counts;
+        channels[p.channel].mean += p.counts ? input_of(m, i) : 0;
     }
     for (size_t k = 0; k < m->s.channels; k++)
         channels[k].mean /= channels[k].count > 0 ? channels[k].count : 1;
     for (size_t i = 0; i < m->x.count; i++) {
-        channel *c = &channels[channel_of(m, i, &counts)];
-        const double d = get(&m->x, i) - c->mean;
-        c->variance += counts ? d * d / c->count : 0;
-        c->dy += counts ? get(&m->dy, i) : 0;
-        c->dy_xhat += counts ? get(&m->dy, i) * d : 0;
+        const place p = place_of(m, i);
+        channel *c = &channels[p.channel];
+        const double d = input_of(m, i) - c->mean;
+        c->variance += p.counts ? d * d / c->count : 0;
+    }
+}
+
+/* y before the clip. */
+static double output_of(const norm *m, size_t i, double mean, double variance)
+{
+    const uint32_t k = place_of(m, i).channel;
+    return (input_of(m, i) - mean) / sqrt(variance + 1e-5) * get(&m->weight, k) + get(&m->bias, k);
+}
+
+/* dy before the clip, from dy. */
+static double unclipped(const norm *m, size_t i, const channel *c, double dy)
+{
+    const double y = output_of(m, i, c->mean, c->variance);
+    return m->s.clip > 0 && (y <= 0 || y >= m->s.clip) ? 0 : dy;
+}
+
+/* If y is close to a limit of the clip, rounding decides whether it is clipped. Its dy is set to 0.
+ */
+static void gradients_of(const norm *m, channel *channels)
+{
+    for (size_t i = 0; i < m->x.count; i++) {
+        const place p = place_of(m, i);
+        channel *c = &channels[p.channel];
+        if (p.is_masked)
+            continue;
+        const double y = output_of(m, i, c->mean, c->variance);
+        if (m->s.clip > 0 && (fabs(y) < 1e-4 || fabs(y - m->s.clip) < 1e-4))
+            put(&m->dy, i, 0);
+        const double dy = unclipped(m, i, c, get(&m->dy, i));
+        c->dy += dy;
+        c->dy_xhat += dy * (input_of(m, i) - c->mean);
     }
 }
 
@@ -1064,20 +1104,21 @@ static void check_forward(const norm *m, const channel *channels, const double *
 {
     const size_t count = m->s.channels;
     double *want = values_of(&m->x);
-    bool counts = false;
     for (size_t i = 0; i < m->x.count; i++) {
-        const uint32_t k = channel_of(m, i, &counts);
-        const double mean = m->is_training ? channels[k].mean : running[k];
-        const double variance = m->is_training ? channels[k].variance : running[count + k];
-        const double y = (want[i] - mean) / sqrt(variance + 1e-5) * get(&m->weight, k);
-        want[i] = counts ? y + get(&m->bias, k) : 0;
+        const place p = place_of(m, i);
+        const double mean = m->is_training ? channels[p.channel].mean : running[p.channel];
+        const double variance =
+            m->is_training ? channels[p.channel].variance : running[count + p.channel];
+        want[i] = p.is_masked ? 0 : output_of(m, i, mean, variance);
+        want[i] = m->s.clip > 0 ? fmin(fmax(want[i], 0), m->s.clip) : want[i];
     }
     check_values(&m->y, want, 2e-5 + m->slack, "norm");
     for (uint32_t k = 0; k < count && m->is_training; k++) {
         const channel *c = &channels[k];
         const double unbiased = c->variance * (c->count > 1 ? c->count / (c->count - 1) : 1);
         const double rate = c->count > 0 ? 0.1 : 0;
-        CHECK(is_near(&m->batch[0], k, c->mean, 1e-6));
+        const double bias = m->s.is_conv && c->count > 0 ? get(&m->conv_bias, k) : 0;
+        CHECK(is_near(&m->batch[0], k, c->mean - bias, 1e-6));
         CHECK(is_near(&m->batch[1], k, 1 / sqrt(c->variance + 1e-5), 1e-5));
         CHECK(is_near(&m->running[0], k, running[k] + rate * (c->mean - running[k]), 1e-6));
         CHECK(is_near(&m->running[1], k,
@@ -1085,25 +1126,35 @@ static void check_forward(const norm *m, const channel *channels, const double *
     }
 }
 
-static void check_backward(const norm *m, const channel *channels, const double *old)
+static void check_sums(const norm *m, const channel *channels, const double *conv_bias)
 {
-    double *want = values_of(&m->x);
-    bool counts = false;
-    for (size_t i = 0; i < m->x.count; i++) {
-        const uint32_t k = channel_of(m, i, &counts);
-        const channel *c = &channels[k];
-        const double scale = 1 / sqrt(c->variance + 1e-5), xhat = (want[i] - c->mean) * scale;
-        want[i] = counts ? get(&m->weight, k) * scale *
-                               (old[i] - c->dy / c->count - xhat * c->dy_xhat * scale / c->count)
-                         : 0;
-    }
-    check_values(&m->dx, want, 2e-5 + m->slack, "norm's dx");
     for (uint32_t k = 0; k < m->s.channels; k++) {
         const channel *c = &channels[k];
         CHECK(is_near(&m->dbias, k, 1 + c->dy, 2e-5));
         CHECK(is_near(&m->dweight, k, 1 + c->dy_xhat / sqrt(c->variance + 1e-5),
                       1e-4 + 100 * m->slack));
+        CHECK(!m->s.is_conv || is_near(&m->dconv_bias, k, 1 + conv_bias[k], 1e-4 + 100 * m->slack));
     }
+}
+
+static void check_backward(const norm *m, const channel *channels, const double *old)
+{
+    double *want = values_of(&m->x), *conv_bias = calloc(m->s.channels, sizeof(*conv_bias));
+    REQUIRE(conv_bias != NULL);
+    for (size_t i = 0; i < m->x.count; i++) {
+        const place p = place_of(m, i);
+        const channel *c = &channels[p.channel];
+        const double scale = 1 / sqrt(c->variance + 1e-5);
+        const double xhat = (input_of(m, i) - c->mean) * scale;
+        want[i] = p.is_masked ? 0
+                              : get(&m->weight, p.channel) * scale *
+                                    (unclipped(m, i, c, old[i]) - c->dy / c->count -
+                                     xhat * c->dy_xhat * scale / c->count);
+        conv_bias[p.channel] += want[i];
+    }
+    check_values(&m->dx, want, 2e-5 + m->slack, "norm's dx");
+    check_sums(m, channels, conv_bias);
+    free(conv_bias);
 }
 
 static array filled(spsh__backend *b, size_t count, double value)
@@ -1114,21 +1165,24 @@ static array filled(spsh__backend *b, size_t count, double value)
     return a;
 }
 
-/* halves: bits for x, y, and dx, dy. Padding that does not count is NaN. */
+/* halves: bits for x, y, and dx, dy. Padding that is not read is NaN. */
 static norm norm_of(spsh__backend *b, uint32_t halves, const spsh__norm_shape *s, double mean)
 {
     const size_t count = (size_t)s->batch * s->channels * s->frames * (s->is_conv ? s->bins : 1);
     norm m = {.s = *s, .lengths = lengths, .is_training = true, .slack = mean * 1e-6};
-    bool counts = false;
     arena_reset();
     m.x = array_random(b, count, halves & 1, 0, 1);
     m.y = array_new(b, count, halves & 2, 0);
     m.dy = array_random(b, count, halves & 4, 0, 1);
     m.dx = array_new(b, count, halves & 2, 0);
     for (size_t i = 0; i < count; i++) {
-        (void)channel_of(&m, i, &counts);
-        put(&m.x, i, counts ? get(&m.x, i) + mean : (double)NAN);
-        put(&m.dy, i, counts ? get(&m.dy, i) : (double)NAN);
+        const bool is_masked = place_of(&m, i).is_masked;
+        put(&m.x, i, is_masked ? (double)NAN : get(&m.x, i) + mean);
+        put(&m.dy, i, is_masked ? (double)NAN : get(&m.dy, i));
+    }
+    if (s->is_conv) {
+        m.conv_bias = array_random(b, s->channels, false, 0, 2);
+        m.dconv_bias = filled(b, s->channels, 1);
     }
     m.weight = array_random(b, s->channels, false, 0, 2);
     m.bias = array_random(b, s->channels, false, 0, 2);
@@ -1153,6 +1207,7 @@ static void norm_case_of(spsh__backend *b, uint32_t halves, const spsh__norm_sha
     run_all_ways(b, run_norm, &m);
     check_forward(&m, channels, running);
 
+    gradients_of(&m, channels);
     double *dy = values_of(&m.dy);
     if (((halves & 2) != 0) == ((halves & 4) != 0))
         m.dx = m.dy;
@@ -1174,10 +1229,11 @@ static void norm_case(spsh__backend *b, uint32_t halves)
     for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++) {
         const shape *s = &shapes[i];
         draw_lengths(s);
-        spsh__norm_shape rows = {false, s->batch, s->width, 1, s->frames, i == 1};
+        spsh__norm_shape rows = {false, s->batch, s->width, 1, s->frames, i == 1, 0};
         norm_case_of(b, halves, &rows, 0);
-        spsh__norm_shape conv = {true,      s->batch, s->channels, s->width / s->channels,
-                                 s->frames, i == 1};
+        spsh__norm_shape conv = {
+            true,      s->batch,   s->channels,          s->width / s->channels,
+            s->frames, i % 2 == 1, i % 3 == 2 ? 0 : 0.75};
         norm_case_of(b, halves, &conv, 0);
     }
     if (halves != 0 && halves != 7)
@@ -1185,15 +1241,32 @@ static void norm_case(spsh__backend *b, uint32_t halves)
     /* Parts of bins, of rows; a mean far from 0. */
     const shape is_wide = {640, 2, 36, 1};
     draw_lengths(&is_wide);
-    spsh__norm_shape large = {true, 2, 1, 36, 640, false};
+    spsh__norm_shape large = {true, 2, 1, 36, 640, true, 0};
     norm_case_of(b, halves, &large, halves == 0 ? 300 : 2);
-    large = (spsh__norm_shape){false, 2, 36, 1, 640, false};
+    large = (spsh__norm_shape){false, 2, 36, 1, 640, false, 0};
     norm_case_of(b, halves, &large, halves == 0 ? 300 : 2);
 }
 
 static void test_norms(void)
 {
     each_kind(has_fewer ? 1 : 3, norm_case);
+}
+
+/* The bias, the masks, and the clip of a convolution need no launches. */
+static void test_norms_are_three_launches(void)
+{
+    spsh__backend *b = &backends[0];
+    const spsh__norm_shape s = {true, 2, 5, 3, 9, true, 0.75};
+    lengths[0] = 9;
+    lengths[1] = 4;
+    const norm m = norm_of(b, 7, &s, 0);
+    device.way = ways[0];
+    device.scratch_bytes = 0;
+    device.launches = 0;
+    run_norm(b, &m);
+    CHECK_U64(device.launches, 3);
+    run_norm_back(b, &m);
+    CHECK_U64(device.launches, 6);
 }
 
 /* If all is padding, mean and variance are 0, and the running values stay. They also stay if values
@@ -1203,7 +1276,7 @@ static void test_norms_leave_nothing_behind(void)
     spsh__backend *b = &backends[0];
     for (uint32_t i = 0; i < 4; i++) {
         const bool is_conv = i % 2 != 0;
-        spsh__norm_shape s = {is_conv, 2, 5, is_conv ? 3 : 1, 9, false};
+        spsh__norm_shape s = {is_conv, 2, 5, is_conv ? 3 : 1, 9, false, 0};
         lengths[0] = i < 2 ? 0 : 9;
         lengths[1] = i < 2 ? 0 : 4;
         norm m = norm_of(b, 0, &s, 0);
@@ -1364,7 +1437,6 @@ static void test_zeros_are_no_work(void)
     spsh__cuda_clip_forward(b, 1, 0, none, none);
     spsh__cuda_clip_backward(b, 1, 0, none, none, none);
     spsh__cuda_mask_rows(b, &rows, lengths, none);
-    spsh__cuda_mask_conv(b, &conv, lengths, none);
     spsh__cuda_rows_from_conv(b, &conv, none, none);
     spsh__cuda_conv_from_rows(b, &conv, none, none);
     spsh__cuda_reverse(b, &rows, lengths, none, none);
@@ -1387,6 +1459,7 @@ TEST_MAIN(unit_train_kernels)
     RUN(test_lines);
     RUN(test_lookahead);
     RUN(test_norms);
+    RUN(test_norms_are_three_launches);
     RUN(test_norms_leave_nothing_behind);
     RUN(test_updates);
     RUN(test_zeros_are_no_work);

@@ -281,8 +281,12 @@ static void edge_norm(void)
     const double mean[1] = {0.1 * 2}, variance[1] = {0.9 + 0.1 * 2};
     spsh__norm_shape s = {.batch = 1, .channels = 1, .frames = 3};
     spsh__norm_io io = {with_values(x, 3), with_values(NULL, 3)};
-    spsh__norm_state state = {with_values(one, 1), with_values(half, 1), with_values(NULL, 1),
-                              with_values(one, 1), with_values(NULL, 1), with_values(NULL, 1)};
+    spsh__norm_state state = {.weight = with_values(one, 1),
+                              .bias = with_values(half, 1),
+                              .running_mean = with_values(NULL, 1),
+                              .running_variance = with_values(one, 1),
+                              .batch_mean = with_values(NULL, 1),
+                              .batch_scale = with_values(NULL, 1)};
     edge->ops->norm_forward_fn(edge, &s, none, true, &state, &io);
     for (size_t i = 0; i < 3; i++) { /* nothing counts: the running values stay 0 and 1 */
         double got = 7;
@@ -300,19 +304,60 @@ static void edge_norm(void)
     edge->ops->free_fn(edge, state.batch_scale);
 }
 
-/* Two utterances of 2 and 0 of 3 frames, as convolutions and as rows. */
+/* Two utterances of 2 and 0 of 3 frames. */
 static void edge_masks(void)
 {
     const uint32_t lengths[2] = {2, 0};
-    const double x[6] = {1, 2, 3, 4, 5, 6}, of_conv[6] = {1, 2, 0, 0, 0, 0};
-    const double of_rows[6] = {1, 0, 3, 0, 0, 0};
-    const spsh__conv_shape conv = {.batch = 2, .out_channels = 1, .out_bins = 1, .out_frames = 3};
+    const double x[6] = {1, 2, 3, 4, 5, 6}, of_rows[6] = {1, 0, 3, 0, 0, 0};
     const spsh__rows rows = {3, 2, 1};
-    const spsh__backend_buffer a = with_values(x, 6), b = with_values(x, 6);
-    edge->ops->mask_conv_fn(edge, &conv, lengths, a);
-    edge->ops->mask_rows_fn(edge, &rows, lengths, b);
-    check_values(a, of_conv, 6);
-    check_values(b, of_rows, 6);
+    const spsh__backend_buffer a = with_values(x, 6);
+    edge->ops->mask_rows_fn(edge, &rows, lengths, a);
+    check_values(a, of_rows, 6);
+}
+
+/* Frames 4 and -4, and four frames of padding, which count as 0: the variance is 32 / 6. y is 5.96
+ * and -0.96, clipped to 5 and 0, and 0 in the padding. So no gradient is left. */
+static void edge_masked_norm(void)
+{
+    const uint32_t lengths[2] = {2, 0};
+    const double nan = (double)NAN;
+    const double x[6] = {4, -4, nan, nan, nan, nan}, weight[1] = {2}, bias[1] = {2.5};
+    const double y[6] = {5, 0, 0, 0, 0, 0}, none[6] = {0}, dy[6] = {3, 5, nan, nan, 7, nan};
+    spsh__norm_shape s = {.is_conv = true,
+                          .batch = 2,
+                          .channels = 1,
+                          .bins = 1,
+                          .frames = 3,
+                          .counts_padding = true,
+                          .clip = 5};
+    const spsh__norm_io io = {with_values(x, 6), with_values(NULL, 6)};
+    const spsh__norm_state state = {.weight = with_values(weight, 1),
+                                    .bias = with_values(bias, 1),
+                                    .running_mean = with_values(NULL, 1),
+                                    .running_variance = with_values(NULL, 1),
+                                    .batch_mean = with_values(NULL, 1),
+                                    .batch_scale = with_values(NULL, 1)};
+    const double variance[1] = {0.1 * 32 / 5}, scale[1] = {1 / sqrt(32.0 / 6 + 1e-5)};
+    edge->ops->norm_forward_fn(edge, &s, lengths, true, &state, &io);
+    const spsh__norm_grad g = {.x = io.x,
+                               .dy = with_values(dy, 6),
+                               .dx = with_values(dy, 6),
+                               .dweight = with_values(NULL, 1),
+                               .dbias = with_values(NULL, 1),
+                               .y = io.y};
+    edge->ops->norm_backward_fn(edge, &s, lengths, &state, &g);
+    check_values(io.y, y, 6);
+    check_values(state.running_variance, variance, 1);
+    check_values(state.batch_scale, scale, 1);
+    check_values(g.dx, none, 6);
+    check_values(g.dweight, none, 1);
+    check_values(g.dbias, none, 1);
+    edge->ops->free_fn(edge, io.x);
+    edge->ops->free_fn(edge, g.dy);
+    edge->ops->free_fn(edge, state.weight);
+    edge->ops->free_fn(edge, state.bias);
+    edge->ops->free_fn(edge, state.running_mean);
+    edge->ops->free_fn(edge, state.batch_mean);
 }
 
 /* Gradients count half, weights do not decay: SGD 2 - 1/4 * 2; AdamW 2 - 1/4 * 2 / (2 + 2). */
@@ -416,6 +461,7 @@ static void test_edges(void)
         edge_clip();
         edge_norm();
         edge_masks();
+        edge_masked_norm();
         edge_updates();
         edge_cross_entropy();
         edge_ctc();

@@ -99,17 +99,25 @@ typedef struct spsh__rnn_weights {
  * always with counts_padding. There y = (x - mean) * scale * weight + bias, and 0 elsewhere. scale
  * is 1 / sqrt(variance + 1e-5). If no element counts, mean and variance are 0, and the running
  * statistics do not change. They do not change either if the batch's statistics are not finite, so
- * a skipped step has no effect. */
+ * a skipped step has no effect.
+ *
+ * Convolutions are masked: padding that counts is 0 in x, whatever is in memory. y and dx are 0
+ * there, and dy is ignored.
+ */
 typedef struct spsh__norm_shape {
     bool is_conv; /* [N][C][F][T]; else rows [T][N][W], channels = W */
     uint32_t batch, channels, bins, frames;
     bool counts_padding; /* `compat`: padding counts in the statistics */
+    double clip;         /* convolutions: y becomes min(max(y, 0), clip), NaN stays; 0: no clip */
 } spsh__norm_shape;
 
 typedef struct spsh__norm_state {
     spsh__backend_buffer weight, bias;                   /* parameters */
     spsh__backend_buffer running_mean, running_variance; /* momentum 0.1, unbiased variance */
     spsh__backend_buffer batch_mean, batch_scale;        /* from training, kept for backward */
+    /* With norm_adds_bias: added to x where it is not padding; else NULL. batch_mean is without it.
+     */
+    spsh__backend_buffer conv_bias;
 } spsh__norm_state;
 
 /* Labels of a batch, on the host: utterance n has labels[offsets[n] ... offsets[n + 1]). */
@@ -161,16 +169,18 @@ typedef struct spsh__gemm {
 typedef struct spsh__conv_grad {
     spsh__backend_buffer x, weight, dy;  /* inputs */
     spsh__backend_buffer dx;             /* data NULL: not computed */
-    spsh__backend_buffer dweight, dbias; /* added to */
+    spsh__backend_buffer dweight, dbias; /* added to; data of dbias NULL: not computed */
 } spsh__conv_grad;
 
 typedef struct spsh__norm_io {
-    spsh__backend_buffer x, y; /* y may be x */
+    spsh__backend_buffer x, y; /* y may be x; padding of a convolution's x may be overwritten */
 } spsh__norm_io;
 
 typedef struct spsh__norm_grad {
     spsh__backend_buffer x, dy, dx;      /* dx may be dy; 0 in padding unless counts_padding */
     spsh__backend_buffer dweight, dbias; /* added to */
+    spsh__backend_buffer y;              /* with clip, which also needs dx */
+    spsh__backend_buffer dconv_bias;     /* added to; data NULL: not computed */
 } spsh__norm_grad;
 
 /* Arguments of rnn_forward_fn for one direction. */
@@ -289,6 +299,9 @@ typedef struct spsh__backend spsh__backend;
 typedef struct spsh__backend_ops {
     const char *name;
     size_t element_bytes;
+    /* Devices: the norm after a convolution adds the convolution's bias and computes its gradient,
+     * which saves passes over the result. The convolution has neither. */
+    bool norm_adds_bias;
 
     void (*close_fn)(spsh__backend *b);
     /* The first failure of an operator since open. */
@@ -314,7 +327,7 @@ typedef struct spsh__backend_ops {
     void (*copy_columns_fn)(spsh__backend *b, const spsh__columns *c);
 
     /* On a device, weight and y have the kind of x. Biases, and gradients of weights and biases,
-     * are floats.
+     * are floats. bias: data NULL: none.
      */
     void (*conv_forward_fn)(spsh__backend *b, const spsh__conv_shape *s, spsh__backend_buffer x,
                             spsh__backend_buffer weight, spsh__backend_buffer bias,
@@ -330,9 +343,6 @@ typedef struct spsh__backend_ops {
                             spsh__backend_buffer y);
     void (*clip_backward_fn)(spsh__backend *b, double limit, size_t count, spsh__backend_buffer y,
                              spsh__backend_buffer dy, spsh__backend_buffer dx);
-    /* mask the out_ side of a convolution; lengths are in out_frames */
-    void (*mask_conv_fn)(spsh__backend *b, const spsh__conv_shape *s, const uint32_t *lengths,
-                         spsh__backend_buffer y);
     void (*mask_rows_fn)(spsh__backend *b, const spsh__rows *s, const uint32_t *lengths,
                          spsh__backend_buffer x);
     /* the out_ side [N][C][F][T] to rows of C * F (channel-major), and back */
@@ -423,7 +433,6 @@ typedef struct spsh__backend_ops {
     X(norm_backward)                                                                               \
     X(clip_forward)                                                                                \
     X(clip_backward)                                                                               \
-    X(mask_conv)                                                                                   \
     X(mask_rows)                                                                                   \
     X(rows_from_conv)                                                                              \
     X(conv_from_rows)                                                                              \

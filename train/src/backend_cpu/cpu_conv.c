@@ -451,6 +451,12 @@ static void bias_piece(void *work, size_t channel)
     spsh__f32(w->g->dbias)[channel] += (float)sum;
 }
 
+static void sum_bias(spsh__backend *b, backward *w)
+{
+    if (w->g->dbias.data != NULL)
+        spsh__cpu_run(b, bias_piece, w, w->s->out_channels);
+}
+
 typedef void (*remainder_fn)(backward *w, const axis axes[2], float *table, float *dx,
                              spsh__backend *b);
 
@@ -550,7 +556,7 @@ void spsh__cpu_conv_backward(spsh__backend *b, const spsh__conv_shape *s, const 
     backward w = {.s = s, .g = g, .kernels = spsh__cpu_of(b)->kernels};
     if (spsh__cpu_spectral_suits(s)) {
         spsh__cpu_spectral_backward(b, s, g);
-        spsh__cpu_run(b, bias_piece, &w, s->out_channels);
+        sum_bias(b, &w);
         return;
     }
     if (!backward_open(b, &w))
@@ -565,5 +571,5 @@ void spsh__cpu_conv_backward(spsh__backend *b, const spsh__conv_shape *s, const 
         if (g->dx.data != NULL)
             each_remainder(&w, run_remainder, spsh__f32(g->dx) + n * in_size, b);
     }
-    spsh__cpu_run(b, bias_piece, &w, s->out_channels);
+    sum_bias(b, &w);
 }

@@ -21,17 +21,22 @@ typedef struct norm_work {
     const uint32_t *lengths;
     bool is_training;
     const spsh__norm_state *state;
-    const float *x, *dy;
+    float *x;
+    const float *dy;
     float *to; /* y or dx */
     const spsh__norm_grad *g;
 } norm_work;
 
+/* Frames of utterance n without padding. */
+static size_t frames_of(const norm_work *w, size_t n)
+{
+    return w->lengths == NULL ? w->s->frames : spsh__least(w->lengths[n], w->s->frames);
+}
+
 /* Frames of utterance n that count. */
 static size_t length_of(const norm_work *w, size_t n)
 {
-    if (w->lengths == NULL || w->s->counts_padding)
-        return w->s->frames;
-    return spsh__least(w->lengths[n], w->s->frames);
+    return w->s->counts_padding ? w->s->frames : frames_of(w, n);
 }
 
 static size_t count_of(const norm_work *w)
@@ -95,14 +100,15 @@ static size_t line_at(const norm_work *w, size_t n, size_t channel, size_t bin)
     return ((n * w->s->channels + channel) * w->s->bins + bin) * w->s->frames;
 }
 
-/* Sum over all lines of a channel: of x, or of dy. channel_products sums (x - mean)^2 or
+/* Sum over all lines of a channel: of x, or of dy. Padding adds nothing, because x is 0 there, and
+ * dy is ignored. channel_products sums (x - mean)^2, also over padding that counts, or
  * dy * (x - mean). */
 static double channel_sum(const norm_work *w, size_t channel, const float *of)
 {
     double sum = 0;
     for (size_t n = 0; n < w->s->batch; n++) {
         for (size_t f = 0; f < w->s->bins; f++)
-            sum += w->kernels->sum_fn(of + line_at(w, n, channel, f), length_of(w, n));
+            sum += w->kernels->sum_fn(of + line_at(w, n, channel, f), frames_of(w, n));
     }
     return sum;
 }
@@ -112,12 +118,22 @@ static double channel_products(const norm_work *w, size_t channel, float mean)
     double sum = 0;
     for (size_t n = 0; n < w->s->batch; n++) {
         for (size_t f = 0; f < w->s->bins; f++) {
-            const size_t at = line_at(w, n, channel, f), count = length_of(w, n);
-            sum += w->dy == NULL ? w->kernels->square_sum_fn(w->x + at, mean, count)
-                                 : w->kernels->dot_fn(w->x + at, mean, w->dy + at, count);
+            const size_t at = line_at(w, n, channel, f);
+            sum += w->dy == NULL ? w->kernels->square_sum_fn(w->x + at, mean, length_of(w, n))
+                                 : w->kernels->dot_fn(w->x + at, mean, w->dy + at, frames_of(w, n));
         }
     }
     return sum;
+}
+
+static void clear_channel_padding(const norm_work *w, size_t channel, float *of)
+{
+    for (size_t n = 0; n < w->s->batch; n++) {
+        const size_t frames = frames_of(w, n);
+        for (size_t f = 0; f < w->s->bins; f++)
+            memset(of + line_at(w, n, channel, f) + frames, 0,
+                   (w->s->frames - frames) * sizeof(float));
+    }
 }
 
 static void conv_piece(void *work, size_t channel)
@@ -125,19 +141,20 @@ static void conv_piece(void *work, size_t channel)
     const norm_work *w = (const norm_work *)work;
     double mean = 0, squares = 0;
     const double count = (double)count_of(w);
+    if (w->s->counts_padding)
+        clear_channel_padding(w, channel, w->x);
     if (w->is_training && count > 0) {
         mean = channel_sum(w, channel, w->x) / count;
         squares = channel_products(w, channel, (float)mean);
     }
     const line l = learn(w, channel, count, mean, squares);
     for (size_t n = 0; n < w->s->batch; n++) {
-        const size_t length = length_of(w, n);
         for (size_t f = 0; f < w->s->bins; f++) {
             const size_t at = line_at(w, n, channel, f);
-            w->kernels->affine_fn((float)l.a, w->x + at, (float)l.c, w->to + at, length);
-            memset(w->to + at + length, 0, (w->s->frames - length) * sizeof(float));
+            w->kernels->affine_fn((float)l.a, w->x + at, (float)l.c, w->to + at, frames_of(w, n));
         }
     }
+    clear_channel_padding(w, channel, w->to);
 }
 
 static void conv_grad_piece(void *work, size_t channel)
@@ -147,14 +164,15 @@ static void conv_grad_piece(void *work, size_t channel)
                             channel_products(w, channel, spsh__f32(w->state->batch_mean)[channel])};
     float abc[3];
     learn_back(w, channel, sums, abc);
-    for (size_t n = 0; w->to != NULL && n < w->s->batch; n++) {
-        const size_t length = length_of(w, n);
+    if (w->to == NULL)
+        return;
+    for (size_t n = 0; n < w->s->batch; n++) {
         for (size_t f = 0; f < w->s->bins; f++) {
             const size_t at = line_at(w, n, channel, f);
-            w->kernels->blend_fn(abc, w->dy + at, w->x + at, w->to + at, length);
-            memset(w->to + at + length, 0, (w->s->frames - length) * sizeof(float));
+            w->kernels->blend_fn(abc, w->dy + at, w->x + at, w->to + at, frames_of(w, n));
         }
     }
+    clear_channel_padding(w, channel, w->to);
 }
 
 /* --- rows: a piece is some columns --- */
@@ -272,6 +290,11 @@ static void rows_grad_piece(void *work, size_t piece)
     clear_padding(w, &k);
 }
 
+static size_t elements_of(const spsh__norm_shape *s)
+{
+    return (size_t)s->batch * s->channels * s->frames * (s->is_conv ? s->bins : 1);
+}
+
 static size_t pieces_of(const spsh__norm_shape *s)
 {
     return s->is_conv ? s->channels : ((size_t)s->channels + COLUMNS - 1) / COLUMNS;
@@ -289,6 +312,8 @@ void spsh__cpu_norm_forward(spsh__backend *b, const spsh__norm_shape *s, const u
                    .x = spsh__f32(io->x),
                    .to = spsh__f32(io->y)};
     spsh__cpu_run(b, s->is_conv ? conv_piece : rows_piece, &w, pieces_of(s));
+    if (s->clip > 0)
+        spsh__cpu_clip_forward(b, s->clip, elements_of(s), io->y, io->y);
 }
 
 void spsh__cpu_norm_backward(spsh__backend *b, const spsh__norm_shape *s, const uint32_t *lengths,
@@ -302,5 +327,9 @@ void spsh__cpu_norm_backward(spsh__backend *b, const spsh__norm_shape *s, const 
                    .dy = spsh__f32(g->dy),
                    .to = spsh__f32(g->dx),
                    .g = g};
+    if (s->clip > 0) {
+        spsh__cpu_clip_backward(b, s->clip, elements_of(s), g->y, g->dy, g->dx);
+        w.dy = w.to;
+    }
     spsh__cpu_run(b, s->is_conv ? conv_grad_piece : rows_grad_piece, &w, pieces_of(s));
 }

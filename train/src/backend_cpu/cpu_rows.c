@@ -130,28 +130,10 @@ void spsh__cpu_reverse(spsh__backend *b, const spsh__rows *s, const uint32_t *le
 
 typedef struct planes_work {
     const spsh__conv_shape *s;
-    const uint32_t *lengths;
     bool is_to_rows;
     const float *from;
     float *to;
 } planes_work;
-
-static void mask_conv_piece(void *work, size_t piece)
-{
-    const planes_work *w = (const planes_work *)work;
-    const size_t frames = w->s->out_frames;
-    const size_t length = spsh__least(w->lengths[piece / w->s->out_channels], frames);
-    float *line = w->to + piece * w->s->out_bins * frames;
-    for (size_t f = 0; f < w->s->out_bins; f++, line += frames)
-        memset(line + length, 0, (frames - length) * sizeof(float));
-}
-
-void spsh__cpu_mask_conv(spsh__backend *b, const spsh__conv_shape *s, const uint32_t *lengths,
-                         spsh__backend_buffer y)
-{
-    planes_work w = {.s = s, .lengths = lengths, .to = spsh__f32(y)};
-    spsh__cpu_run(b, mask_conv_piece, &w, (size_t)s->batch * s->out_channels);
-}
 
 /* --- convolutions to rows: a piece is several planes (channel, bin) of an utterance, so that it
  * writes whole cache lines of a row --- */
@@ -187,14 +169,14 @@ static void turn_piece(void *work, size_t piece)
 void spsh__cpu_rows_from_conv(spsh__backend *b, const spsh__conv_shape *s,
                               spsh__backend_buffer conv, spsh__backend_buffer rows)
 {
-    planes_work w = {s, NULL, true, spsh__f32(conv), spsh__f32(rows)};
+    planes_work w = {s, true, spsh__f32(conv), spsh__f32(rows)};
     spsh__cpu_run(b, turn_piece, &w, s->batch * plane_pieces(s));
 }
 
 void spsh__cpu_conv_from_rows(spsh__backend *b, const spsh__conv_shape *s,
                               spsh__backend_buffer rows, spsh__backend_buffer conv)
 {
-    planes_work w = {s, NULL, false, spsh__f32(rows), spsh__f32(conv)};
+    planes_work w = {s, false, spsh__f32(rows), spsh__f32(conv)};
     spsh__cpu_run(b, turn_piece, &w, s->batch * plane_pieces(s));
 }
 

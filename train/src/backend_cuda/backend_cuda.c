@@ -277,6 +277,7 @@ static spsh_status open_streams(spsh__backend *b, spsh_error *err)
 static const spsh__backend_ops cuda_ops = {
     .name = "cuda",
     .element_bytes = sizeof(float),
+    .norm_adds_bias = true,
     .close_fn = cuda_close,
     .status_fn = cuda_status,
     .follow_fn = follow,

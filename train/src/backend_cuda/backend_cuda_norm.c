@@ -7,7 +7,7 @@ enum {
     PART_ROWS = 64,        /* minimum rows per part */
     PARTS_MAX = 128,       /* maximum number of parts, for rows */
     GRID_Y_MAX = 65535,    /* maximum grid size along y on any device */
-    USES = 14
+    USES = 16
 };
 
 /* Shared arguments of a norm's launches. */
@@ -25,6 +25,7 @@ static void add_use(norm_call *c, const void *begin, uint64_t size_bytes, bool i
         c->uses[c->use_count++] = (spsh__device_use){begin, size_bytes, is_write};
 }
 
+/* begin: a value of each channel. */
 static void add_floats(norm_call *c, const float *begin, bool is_write)
 {
     add_use(c, begin, c->job.channels * sizeof(*begin), is_write);
@@ -91,6 +92,9 @@ static bool norm_open(norm_call *c, const spsh__norm_shape *s, const uint32_t *l
     job->channels = s->channels;
     job->bins = s->is_conv ? s->bins : 1;
     job->frames = s->frames;
+    job->counts_padding = s->is_conv && s->counts_padding;
+    job->clip = (float)s->clip;
+    job->conv_bias = state->conv_bias.data;
     job->weight = state->weight.data;
     job->bias = state->bias.data;
     job->running_mean = state->running_mean.data;
@@ -100,7 +104,7 @@ static bool norm_open(norm_call *c, const spsh__norm_shape *s, const uint32_t *l
     c->elements = (uint64_t)s->batch * s->channels * job->bins * s->frames;
     if (c->elements > 0)
         cut_parts(job);
-    if (lengths != NULL && !s->counts_padding) {
+    if (lengths != NULL && (s->is_conv || !s->counts_padding)) {
         job->lengths = spsh__cuda_lengths(c->b, lengths);
         if (job->lengths == NULL)
             return false;
@@ -123,6 +127,11 @@ static void put_sums(norm_call *c)
     add_array(c, &job->dy, false);
     if (job->dy.data != NULL)
         add_floats(c, job->batch_mean, false);
+    if (job->dy.data != NULL && job->clip > 0) {
+        add_floats(c, job->weight, false);
+        add_floats(c, job->bias, false);
+        add_floats(c, job->batch_scale, false);
+    }
     add_use(c, job->partial, partial_bytes(job), true);
     if (job->is_conv != 0)
         put(c, SPSH__KERNEL_NORM_CONV_SUMS, job->channels, job->parts, SPSH__NORM_SHARED);
@@ -139,11 +148,13 @@ static void put_learn(norm_call *c)
         add_use(c, job->partial, partial_bytes(job), false);
     add_use(c, job->lines, lines_bytes(job), true);
     add_floats(c, job->weight, false);
+    add_floats(c, job->conv_bias, false);
     if (is_backward) {
         add_floats(c, job->batch_mean, false);
         add_floats(c, job->batch_scale, false);
         add_floats(c, job->dweight, true);
         add_floats(c, job->dbias, true);
+        add_floats(c, job->dconv_bias, true);
     } else {
         add_floats(c, job->bias, false);
         add_floats(c, job->running_mean, job->is_training != 0);
@@ -167,6 +178,8 @@ static void put_apply(norm_call *c)
     add_array(c, &job->dy, false);
     add_array(c, &job->to, true);
     add_use(c, job->lines, lines_bytes(job), false);
+    if (job->dy.data != NULL && job->clip > 0)
+        add_floats(c, job->bias, false);
     if (job->is_conv != 0) {
         put(c, SPSH__KERNEL_NORM_CONV_APPLY, spsh__cuda_blocks(c->b, lines * DEVICE_LANES), 1, 0);
         return;
@@ -203,6 +216,7 @@ void spsh__cuda_norm_backward(spsh__backend *b, const spsh__norm_shape *s, const
     c.job.to = spsh__cuda_array(b, g->dx);
     c.job.dweight = g->dweight.data;
     c.job.dbias = g->dbias.data;
+    c.job.dconv_bias = g->dconv_bias.data;
     if (s->channels == 0 || !norm_open(&c, s, lengths, state) || c.elements == 0)
         return;
     put_sums(&c);

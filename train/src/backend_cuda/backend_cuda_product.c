@@ -1,6 +1,6 @@
 /* backend_cuda_product.c: products and convolutions. The libraries do the main part through the
- * plug-in's entry. The kernels of kernels_product.h do the rest (biases, sums, products without
- * terms).
+ * plug-in's entry. The kernels of kernels_product.h do the rest (sums, products without terms).
+ * Biases of convolutions are added by norms: spsh__backend_ops.norm_adds_bias.
  *
  * Gradients of filters: the library adds floats to the arena itself. With 16 bits, it writes 16
  * bits into scratch, and a kernel adds them. Sums are floats, so a gradient is rounded once, to
@@ -8,17 +8,11 @@
  * matrix product, the input would be copied for every element of the kernel: 231 times for DS2's
  * second convolution.
  */
+#include <assert.h>
+
 #include "backend_cuda_state.h"
 
-enum { PARTS_MAX = 32, PLANES_MAX = 32768 };
-enum { SCRATCH_SUMS, SCRATCH_HALVES, SCRATCH_WORK };
-
-#define ONE_OF(count_, most_) ((uint32_t)((count_) < (most_) ? (count_) : (most_)))
-
-static spsh__backend_buffer floats(void *data)
-{
-    return (spsh__backend_buffer){data, false};
-}
+enum { SCRATCH_HALVES, SCRATCH_WORK };
 
 /* -------------------------------------------------------------------------------------- products
  */
@@ -137,71 +131,17 @@ static void convolve(spsh__backend *b, const spsh__conv_work *work)
         spsh__cuda_put(b, put_conv, &w, sizeof(w));
 }
 
-static bool are_planes_wide(const spsh__conv_shape *s, const spsh__device_array *y)
-{
-    return out_plane(s) % 4 == 0 && spsh__is_aligned(y, 0);
-}
-
-static void add_bias(spsh__backend *b, const spsh__conv_shape *s, spsh__backend_buffer bias,
-                     spsh__backend_buffer y)
-{
-    const uint64_t planes = (uint64_t)s->batch * s->out_channels;
-    spsh__conv_bias_job job = {spsh__cuda_array(b, y), bias.data,       planes,
-                               out_plane(s),           s->out_channels, 0};
-    const spsh__device_use uses[] = {spsh__cuda_reads(bias, s->out_channels),
-                                     spsh__cuda_writes(y, out_count(s))};
-    job.is_wide = are_planes_wide(s, &job.y);
-    const spsh__kernel_launch l = {
-        .kernel = SPSH__KERNEL_CONV_BIAS,
-        .blocks_x = ONE_OF(out_plane(s) / DEVICE_BLOCK_STEP + 1, PARTS_MAX),
-        .blocks_y = ONE_OF(planes, PLANES_MAX),
-        SPSH__CUDA_JOB(&job, uses, 2),
-    };
-    spsh__cuda_launch(b, &l);
-}
-
 void spsh__cuda_conv_forward(spsh__backend *b, const spsh__conv_shape *s, spsh__backend_buffer x,
                              spsh__backend_buffer weight, spsh__backend_buffer bias,
                              spsh__backend_buffer y)
 {
+    assert(bias.data == NULL); /* norm_adds_bias */
+    (void)bias;
     const spsh__conv_work work = {
         .shape = *s, .kind = SPSH__CONV_FORWARD, .x = x, .weight = weight, .y = y};
     if (out_count(s) == 0)
         return;
     convolve(b, &work);
-    add_bias(b, s, bias, y);
-}
-
-static void sum_bias(spsh__backend *b, const spsh__conv_shape *s, const spsh__conv_grad *g)
-{
-    const uint32_t parts = ONE_OF(out_plane(s) / DEVICE_BLOCK_STEP + 1, PARTS_MAX);
-    const size_t part_count = (size_t)s->out_channels * parts;
-    float *sums = spsh__cuda_scratch(b, SCRATCH_SUMS, part_count * sizeof(float));
-    if (sums == NULL)
-        return;
-    spsh__conv_bias_parts_job first = {
-        spsh__cuda_array(b, g->dy), sums, out_plane(s), s->batch, s->out_channels, 0};
-    first.is_wide = are_planes_wide(s, &first.dy);
-    const spsh__device_use first_uses[] = {spsh__cuda_reads(g->dy, out_count(s)),
-                                           spsh__cuda_writes(floats(sums), part_count)};
-    const spsh__kernel_launch first_launch = {
-        .kernel = SPSH__KERNEL_CONV_BIAS_PARTS,
-        .blocks_x = parts,
-        .blocks_y = s->out_channels,
-        .shared_bytes = SPSH__DEVICE_THREADS * sizeof(float),
-        SPSH__CUDA_JOB(&first, first_uses, 2),
-    };
-    spsh__cuda_launch(b, &first_launch);
-    const spsh__conv_bias_sums_job then = {sums, g->dbias.data, parts, s->out_channels};
-    const spsh__device_use then_uses[] = {spsh__cuda_reads(floats(sums), part_count),
-                                          spsh__cuda_writes(g->dbias, s->out_channels)};
-    const spsh__kernel_launch then_launch = {
-        .kernel = SPSH__KERNEL_CONV_BIAS_SUMS,
-        .blocks_x = spsh__cuda_blocks(b, s->out_channels),
-        .blocks_y = 1,
-        SPSH__CUDA_JOB(&then, then_uses, 2),
-    };
-    spsh__cuda_launch(b, &then_launch);
 }
 
 static void add_halves(spsh__backend *b, spsh__backend_buffer to, spsh__backend_buffer from,
@@ -245,5 +185,4 @@ void spsh__cuda_conv_backward(spsh__backend *b, const spsh__conv_shape *s, const
     if (g->dx.data != NULL)
         convolve(b, &data);
     sum_filters(b, s, g);
-    sum_bias(b, s, g);
 }

@@ -168,22 +168,6 @@ void spsh__cuda_copy_columns(spsh__backend *b, const spsh__columns *c)
     put_lines(b, SPSH__KERNEL_COPY_LINES, &job, uses, 2);
 }
 
-void spsh__cuda_mask_conv(spsh__backend *b, const spsh__conv_shape *s, const uint32_t *lengths,
-                          spsh__backend_buffer y)
-{
-    const uint32_t lines = s->out_channels * s->out_bins; /* lines per utterance */
-    spsh__lines_job job = {.to = spsh__cuda_array(b, y),
-                           .lines = (uint64_t)s->batch * lines,
-                           .width = s->out_frames,
-                           .per_utterance = lines,
-                           .to_stride = s->out_frames,
-                           .lengths = spsh__cuda_lengths(b, lengths)};
-    const spsh__device_use uses[] = {spsh__cuda_writes(y, job.lines * s->out_frames),
-                                     lengths_use(job.lengths, s->batch)};
-    if (job.lengths != NULL)
-        put_lines(b, SPSH__KERNEL_MASK_CONV, &job, uses, 2);
-}
-
 void spsh__cuda_mask_rows(spsh__backend *b, const spsh__rows *s, const uint32_t *lengths,
                           spsh__backend_buffer x)
 {

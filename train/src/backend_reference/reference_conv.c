@@ -67,7 +67,7 @@ void spsh__reference_conv_forward(spsh__backend *b, const spsh__conv_shape *s,
     const size_t count = out_count(s);
     for (size_t i = 0; i < count; i++) {
         const place p = place_of(s, i);
-        double sum = spsh__f64(bias)[p.c];
+        double sum = bias.data == NULL ? 0 : spsh__f64(bias)[p.c];
         for (uint32_t c = 0; c < s->in_channels; c++) {
             for (uint32_t kf = 0; kf < s->kernel_bins; kf++) {
                 if (meets(p.f, kf, s->stride_bins, s->pad_bins, s->in_bins))
@@ -106,25 +106,14 @@ void spsh__reference_conv_backward(spsh__backend *b, const spsh__conv_shape *s,
     const size_t count = out_count(s);
     for (size_t i = 0; i < count; i++) {
         const place p = place_of(s, i);
-        spsh__f64(g->dbias)[p.c] += spsh__f64(g->dy)[i];
+        if (g->dbias.data != NULL)
+            spsh__f64(g->dbias)[p.c] += spsh__f64(g->dy)[i];
         for (uint32_t c = 0; c < s->in_channels; c++) {
             for (uint32_t kf = 0; kf < s->kernel_bins; kf++) {
                 if (meets(p.f, kf, s->stride_bins, s->pad_bins, s->in_bins))
                     row_gradient(s, g, &p, in_row(s, &p, c, kf), weight_row(s, &p, c, kf));
             }
         }
-    }
-}
-
-void spsh__reference_mask_conv(spsh__backend *b, const spsh__conv_shape *s, const uint32_t *lengths,
-                               spsh__backend_buffer y)
-{
-    (void)b;
-    const size_t count = out_count(s);
-    for (size_t i = 0; i < count; i++) {
-        const place p = place_of(s, i);
-        if (p.t >= lengths[p.n])
-            spsh__f64(y)[i] = 0;
     }
 }
 

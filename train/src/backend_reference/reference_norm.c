@@ -3,7 +3,8 @@
  *
  * With n values that count, xhat = (x - mean) * scale and s = weight * scale:
  *     dx = s * (dy - sum(dy) / n - xhat * sum(dy * xhat) / n)
- * if x counts. Padding that does not count has y = 0, so its dy is ignored and its dx is 0.
+ * if x counts. Padding that does not count has y = 0, so its dy is ignored and its dx is 0. So is
+ * all padding of a convolution.
  */
 #include <math.h>
 
@@ -35,11 +36,29 @@ static size_t element_index(const channel *c, size_t element)
                       : (t * s->batch + n) * s->channels + c->number;
 }
 
+static bool is_padding(const channel *c, size_t element)
+{
+    const size_t n = element / c->s->frames / (c->s->is_conv ? c->s->bins : 1);
+    return c->lengths != NULL && element % c->s->frames >= c->lengths[n];
+}
+
 static bool counts(const channel *c, size_t element)
 {
-    const spsh__norm_shape *s = c->s;
-    const size_t n = element / s->frames / (s->is_conv ? s->bins : 1);
-    return s->counts_padding || c->lengths == NULL || element % s->frames < c->lengths[n];
+    return c->s->counts_padding || !is_padding(c, element);
+}
+
+/* Whether y and dx are 0. */
+static bool is_masked(const channel *c, size_t element)
+{
+    return c->s->is_conv ? is_padding(c, element) : !counts(c, element);
+}
+
+static void clear_masked(const channel *c, double *x)
+{
+    for (size_t i = 0; i < element_count(c->s); i++) {
+        if (is_masked(c, i))
+            x[element_index(c, i)] = 0;
+    }
 }
 
 typedef struct moments {
@@ -84,12 +103,13 @@ void spsh__reference_norm_forward(spsh__backend *b, const spsh__norm_shape *s,
                                   const uint32_t *lengths, bool is_training,
                                   const spsh__norm_state *state, const spsh__norm_io *io)
 {
-    (void)b;
     const size_t elements = element_count(s);
     for (uint32_t k = 0; k < s->channels; k++) {
         const channel c = {s, lengths, k};
         double mean = spsh__f64(state->running_mean)[k];
         double scale = 1 / sqrt(spsh__f64(state->running_variance)[k] + EPSILON);
+        if (s->is_conv)
+            clear_masked(&c, spsh__f64(io->x));
         if (is_training) {
             const moments m = moments_of(&c, spsh__f64(io->x));
             learn(&m, &spsh__f64(state->running_mean)[k], &spsh__f64(state->running_variance)[k]);
@@ -102,16 +122,19 @@ void spsh__reference_norm_forward(spsh__backend *b, const spsh__norm_shape *s,
             const size_t at = element_index(&c, i);
             const double xhat = (spsh__f64(io->x)[at] - mean) * scale;
             const double y = xhat * spsh__f64(state->weight)[k] + spsh__f64(state->bias)[k];
-            spsh__f64(io->y)[at] = counts(&c, i) ? y : 0;
+            spsh__f64(io->y)[at] = is_masked(&c, i) ? 0 : y;
         }
     }
+    if (s->clip > 0)
+        spsh__reference_clip_forward(b, s->clip, elements * s->channels, io->y, io->y);
 }
 
 typedef struct sums { /* over the elements that count: n, dy, dy * xhat */
     double count, dy, dy_xhat;
 } sums;
 
-static sums sums_of(const channel *c, const spsh__norm_grad *g, double mean, double scale)
+static sums sums_of(const channel *c, const spsh__norm_grad *g, const double *dys, double mean,
+                    double scale)
 {
     const size_t elements = element_count(c->s);
     sums sum = {0, 0, 0};
@@ -119,7 +142,7 @@ static sums sums_of(const channel *c, const spsh__norm_grad *g, double mean, dou
         const size_t at = element_index(c, i);
         if (!counts(c, i))
             continue;
-        const double dy = spsh__f64(g->dy)[at];
+        const double dy = is_masked(c, i) ? 0 : dys[at];
         sum.count += 1;
         sum.dy += dy;
         sum.dy_xhat += dy * (spsh__f64(g->x)[at] - mean) * scale;
@@ -131,22 +154,26 @@ void spsh__reference_norm_backward(spsh__backend *b, const spsh__norm_shape *s,
                                    const uint32_t *lengths, const spsh__norm_state *state,
                                    const spsh__norm_grad *g)
 {
-    (void)b;
     const size_t elements = element_count(s);
+    const double *dy = spsh__f64(g->dy);
+    if (s->clip > 0) {
+        spsh__reference_clip_backward(b, s->clip, elements * s->channels, g->y, g->dy, g->dx);
+        dy = spsh__f64(g->dx);
+    }
     for (uint32_t k = 0; k < s->channels; k++) {
         const channel c = {s, lengths, k};
         const double mean = spsh__f64(state->batch_mean)[k];
         const double scale = spsh__f64(state->batch_scale)[k];
-        const sums sum = sums_of(&c, g, mean, scale);
+        const sums sum = sums_of(&c, g, dy, mean, scale);
         spsh__f64(g->dbias)[k] += sum.dy;
         spsh__f64(g->dweight)[k] += sum.dy_xhat;
         for (size_t i = 0; g->dx.data != NULL && i < elements; i++) {
             const size_t at = element_index(&c, i);
             const double xhat = (spsh__f64(g->x)[at] - mean) * scale;
             double dx = 0;
-            if (counts(&c, i))
+            if (!is_masked(&c, i))
                 dx = spsh__f64(state->weight)[k] * scale *
-                     (spsh__f64(g->dy)[at] - sum.dy / sum.count - xhat * sum.dy_xhat / sum.count);
+                     (dy[at] - sum.dy / sum.count - xhat * sum.dy_xhat / sum.count);
             spsh__f64(g->dx)[at] = dx;
         }
     }

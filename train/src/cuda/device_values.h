@@ -26,6 +26,12 @@ SPSH__INLINE bool spsh__is_finite(float value)
     return (spsh__bits_of_f32(value) & 0x7f800000U) != 0x7f800000U;
 }
 
+DEVICE float device_clip(float value, float limit)
+{
+    value = value < 0 ? 0 : value; /* NaN compares false, and stays */
+    return value > limit ? limit : value;
+}
+
 /* ---- four adjacent, aligned elements */
 
 SPSH__INLINE bool spsh__is_aligned(const spsh__device_array *x, uint64_t at)

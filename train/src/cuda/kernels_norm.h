@@ -13,6 +13,16 @@
  *     y = (x - mean) * a + c                  a = weight * scale, c = bias
  *     dx = ((dy + c) + (x - mean) * p) * a    p = -scale^2 * sum(dy * (x - mean)) / n,
  *                                             c = -sum(dy) / n
+ *
+ * The bias, the masks, and the clip of a convolution need no separate passes:
+ *
+ *   - The convolution's bias would move x and the mean alike. So x and batch_mean are without it,
+ *     and only the running mean is with it. Padding that counts is 0 with the bias, hence -bias
+ *     here. `learn` adds it to the sums, and the kernels read no padding.
+ *   - The bias's gradient is the sum of dx without padding. The sum over all that counts is 0, so
+ *     it is minus the sum over padding, which is (c + (-bias - mean) * p) * a in each element.
+ *   - dy is 0 where y was clipped. Backward computes y from x again, with the bits of forward: both
+ *     use the scale as batch_scale keeps it.
  */
 #ifndef SPSH_TRAIN_KERNELS_NORM_H
 #define SPSH_TRAIN_KERNELS_NORM_H
@@ -38,19 +48,30 @@ typedef struct spsh__norm_job {
     uint32_t is_conv, batch, channels, bins, frames; /* for rows, bins is 1 */
     uint32_t padded; /* for rows: utterances with padding, by which the rows of parts are counted */
     uint32_t is_training, is_wide;
+    uint32_t counts_padding;      /* for a convolution; rows have no lengths then */
+    float clip;                   /* for a convolution: limit of y; 0: none */
     uint32_t parts, part_size;    /* for a convolution: bins of an utterance; else rows */
-    const uint32_t *lengths;      /* NULL: all frames count */
+    const uint32_t *lengths;      /* NULL: there is no padding */
     spsh__device_array x, dy, to; /* dy: backward, NULL forward; to: y or dx */
     double *partial;              /* [parts][2][channels] */
     float *lines;                 /* [channels][4]: mean, a, p, c */
     const float *weight, *bias;
+    const float *conv_bias; /* or NULL */
     float *running_mean, *running_variance, *batch_mean, *batch_scale;
-    float *dweight, *dbias;
+    float *dweight, *dbias, *dconv_bias; /* dconv_bias: or NULL */
 } spsh__norm_job;
 
 DEVICE uint32_t device_norm_length(const spsh__norm_job *job, uint32_t n)
 {
     return job->lengths != NULL && job->lengths[n] < job->frames ? job->lengths[n] : job->frames;
+}
+
+/* dy, or 0 if y was clipped. d: x - mean. */
+DEVICE float device_norm_unclipped(const spsh__norm_job *job, float d, float a, float bias,
+                                   float dy)
+{
+    const float y = d * a + bias;
+    return job->clip == 0 || (y > 0 && y < job->clip) ? dy : 0;
 }
 
 /* ---- sums */
@@ -84,9 +105,25 @@ DEVICE void device_norm_add(device_norm_sums *sums, const float d[4], const floa
     sums->second += (double)((of[0] * d[0] + of[1] * d[1]) + (of[2] * d[2] + of[3] * d[3]));
 }
 
+/* Values of a channel. a and bias are only for the gradient of a clip. */
+typedef struct device_norm_channel {
+    float shift, a, bias;
+} device_norm_channel;
+
+DEVICE device_norm_channel device_norm_channel_of(const spsh__norm_job *job, uint32_t number)
+{
+    device_norm_channel c = {device_norm_shift(job, number), 0, 0};
+    if (job->dy.data != NULL && job->clip > 0) {
+        c.a = (float)((double)job->weight[number] * (double)job->batch_scale[number]);
+        c.bias = job->bias[number];
+    }
+    return c;
+}
+
 /* Add one thread's share of a line of frames. */
-DEVICE void device_norm_line(const spsh__norm_job *job, device_norm_sums *sums, float shift,
-                             uint64_t first, uint64_t end, uint32_t lane)
+DEVICE void device_norm_line(const spsh__norm_job *job, device_norm_sums *sums,
+                             const device_norm_channel *c, uint64_t first, uint64_t end,
+                             uint32_t lane)
 {
     const bool is_backward = job->dy.data != NULL;
     for (uint64_t at = first; at < end; at += DEVICE_LINE_STEP) {
@@ -95,8 +132,10 @@ DEVICE void device_norm_line(const spsh__norm_job *job, device_norm_sums *sums, 
         device_load_run(&job->x, &r, d);
         if (is_backward)
             device_load_run(&job->dy, &r, dy);
-        for (uint32_t k = 0; k < 4; k++)
-            d[k] = k < r.count ? d[k] - shift : 0;
+        for (uint32_t k = 0; k < 4; k++) {
+            d[k] = k < r.count ? d[k] - c->shift : 0;
+            dy[k] = device_norm_unclipped(job, d[k], c->a, c->bias, dy[k]);
+        }
         device_norm_add(sums, d, dy, is_backward);
     }
 }
@@ -117,11 +156,11 @@ DEVICE void device_norm_conv_part(const spsh__norm_job *job, const spsh__kernel_
     const uint32_t end = first + job->part_size < job->bins ? first + job->part_size : job->bins;
     const uint32_t length = device_norm_length(job, n);
     const uint64_t plane = ((uint64_t)n * job->channels + block->x) * job->bins;
-    const float shift = device_norm_shift(job, block->x);
+    const device_norm_channel c = device_norm_channel_of(job, block->x);
     device_norm_sums sums = {0, 0};
     for (uint32_t f = first + thread / DEVICE_LANES; f < end; f += DEVICE_WARPS) {
         const uint64_t at = (plane + f) * job->frames;
-        device_norm_line(job, &sums, shift, at, at + length, thread % DEVICE_LANES);
+        device_norm_line(job, &sums, &c, at, at + length, thread % DEVICE_LANES);
     }
     device_norm_keep(block, &sums, thread);
 }
@@ -242,6 +281,18 @@ DEVICE double device_norm_count(const spsh__norm_job *job)
     return (double)(frames * job->bins);
 }
 
+/* Number of elements of padding that count. */
+DEVICE double device_norm_padding(const spsh__norm_job *job)
+{
+    const double all = (double)((uint64_t)job->batch * job->frames * job->bins);
+    return job->counts_padding != 0 ? all - device_norm_count(job) : 0;
+}
+
+DEVICE double device_norm_conv_bias(const spsh__norm_job *job, uint32_t channel)
+{
+    return job->conv_bias != NULL ? (double)job->conv_bias[channel] : 0;
+}
+
 DEVICE void device_norm_gather(const spsh__norm_job *job, const spsh__kernel_block *block,
                                uint32_t thread)
 {
@@ -285,32 +336,50 @@ DEVICE void device_norm_run(const spsh__norm_job *job, uint32_t channel, double 
     *running_variance += (float)(SPSH__NORM_MOMENTUM * (unbiased - (double)*running_variance));
 }
 
+typedef struct device_norm_moments {
+    double count, mean, variance;
+} device_norm_moments;
+
+DEVICE device_norm_moments device_norm_batch(const spsh__norm_job *job,
+                                             const spsh__kernel_block *block, uint32_t channel)
+{
+    const double padding = job->parts > 0 ? device_norm_padding(job) : 0;
+    device_norm_sums sums = device_norm_gathered(block, channel % DEVICE_LANES);
+    device_norm_moments m = {0, 0, 0};
+    m.count = job->parts > 0 ? device_norm_count(job) + padding : 0;
+    if (m.count > 0) {
+        const double shift = (double)device_norm_shift(job, channel);
+        if (padding > 0) {
+            const double d = -device_norm_conv_bias(job, channel) - shift;
+            sums.first += padding * d;
+            sums.second += padding * d * d;
+        }
+        m.mean = sums.first / m.count;
+        m.variance = (sums.second - sums.first * m.mean) / m.count;
+        m.variance = m.variance < 0 ? 0 : m.variance;
+        m.mean += shift;
+    }
+    return m;
+}
+
 DEVICE void device_norm_learn(const spsh__norm_job *job, const spsh__kernel_block *block,
                               uint32_t thread)
 {
     const uint32_t channel = block->x * DEVICE_LANES + thread;
     if (thread >= DEVICE_LANES || channel >= job->channels)
         return;
-    double mean = (double)job->running_mean[channel];
-    double variance = (double)job->running_variance[channel];
+    const double conv_bias = device_norm_conv_bias(job, channel);
+    double mean = (double)job->running_mean[channel] - conv_bias;
+    double scale = 1 / sqrt((double)job->running_variance[channel] + SPSH__NORM_EPSILON);
     if (job->is_training != 0) {
-        const device_norm_sums sums = device_norm_gathered(block, thread);
-        const double count = job->parts > 0 ? device_norm_count(job) : 0;
-        mean = 0;
-        variance = 0;
-        if (count > 0) {
-            mean = sums.first / count;
-            variance = (sums.second - sums.first * mean) / count;
-            variance = variance < 0 ? 0 : variance;
-            mean += (double)device_norm_shift(job, channel);
-            device_norm_run(job, channel, mean,
-                            count > 1 ? variance * count / (count - 1) : variance);
-        }
-    }
-    const double scale = 1 / sqrt(variance + SPSH__NORM_EPSILON);
-    if (job->is_training != 0) {
+        const device_norm_moments m = device_norm_batch(job, block, channel);
+        mean = m.mean;
         job->batch_mean[channel] = (float)mean;
-        job->batch_scale[channel] = (float)scale;
+        job->batch_scale[channel] = (float)(1 / sqrt(m.variance + SPSH__NORM_EPSILON));
+        scale = (double)job->batch_scale[channel];
+        if (m.count > 0)
+            device_norm_run(job, channel, mean + conv_bias,
+                            m.count > 1 ? m.variance * m.count / (m.count - 1) : m.variance);
     }
     job->lines[4 * (uint64_t)channel] = (float)mean;
     device_norm_line_put(job, channel, (double)job->weight[channel] * scale, 0,
@@ -326,14 +395,19 @@ DEVICE void device_norm_learn_back(const spsh__norm_job *job, const spsh__kernel
     if (thread >= DEVICE_LANES || channel >= job->channels)
         return;
     const device_norm_sums sums = device_norm_gathered(block, thread);
-    const double count = device_norm_count(job);
+    const double padding = device_norm_padding(job), count = device_norm_count(job) + padding;
     const double scale = (double)job->batch_scale[channel];
     const double a = (double)job->weight[channel] * scale;
+    const double p = count > 0 ? -scale * scale * sums.second / count : 0;
+    const double c = count > 0 ? -sums.first / count : 0;
     job->dbias[channel] += (float)sums.first;
     job->dweight[channel] += (float)(sums.second * scale);
+    if (job->dconv_bias != NULL) {
+        const double d = -device_norm_conv_bias(job, channel) - (double)job->batch_mean[channel];
+        job->dconv_bias[channel] += (float)(-padding * (c + d * p) * a);
+    }
     job->lines[4 * (uint64_t)channel] = job->batch_mean[channel];
-    device_norm_line_put(job, channel, a, count > 0 ? -scale * scale * sums.second / count : 0,
-                         count > 0 ? -sums.first / count : 0);
+    device_norm_line_put(job, channel, a, p, c);
 }
 
 DEVICE_KERNEL_OF_TWO(norm_learn_back, spsh__norm_job, device_norm_gather, device_norm_learn_back)
@@ -357,6 +431,16 @@ DEVICE float device_norm_value(const float line[4], float x, float dy, bool is_b
     return is_backward ? ((dy + line[3]) + d * line[2]) * line[1] : d * line[1] + line[3];
 }
 
+DEVICE float device_norm_conv_value(const spsh__norm_job *job, const float line[4], float bias,
+                                    float x, float dy)
+{
+    if (job->dy.data != NULL)
+        return device_norm_value(line, x,
+                                 device_norm_unclipped(job, x - line[0], line[1], bias, dy), true);
+    const float y = device_norm_value(line, x, 0, false);
+    return job->clip > 0 ? device_clip(y, job->clip) : y;
+}
+
 /* Line (n, c, f) of a convolution. */
 DEVICE void device_norm_apply_line(const spsh__norm_job *job, uint32_t number, uint32_t lane)
 {
@@ -364,6 +448,7 @@ DEVICE void device_norm_apply_line(const spsh__norm_job *job, uint32_t number, u
     const uint32_t length = device_norm_length(job, plane / job->channels);
     const uint64_t first = (uint64_t)number * job->frames;
     const bool is_backward = job->dy.data != NULL;
+    const float bias = is_backward && job->clip > 0 ? job->bias[channel] : 0;
     float line[4];
     device_norm_line_get(job, channel, line);
     for (uint64_t at = 0; at < job->frames; at += DEVICE_LINE_STEP) {
@@ -375,7 +460,7 @@ DEVICE void device_norm_apply_line(const spsh__norm_job *job, uint32_t number, u
             device_load_run(&job->dy, &r, dy);
         for (uint32_t k = 0; k < 4; k++)
             v[k] = of.at + (uint64_t)k * of.step < length
-                       ? device_norm_value(line, v[k], dy[k], is_backward)
+                       ? device_norm_conv_value(job, line, bias, v[k], dy[k])
                        : 0;
         device_store_run(&job->to, &r, v);
     }

@@ -27,7 +27,6 @@
     X(BIAS_FORWARD, bias_forward, spsh__lines_job)                                                 \
     X(COPY_LINES, copy_lines, spsh__lines_job)                                                     \
     X(MASK_ROWS, mask_rows, spsh__lines_job)                                                       \
-    X(MASK_CONV, mask_conv, spsh__lines_job)                                                       \
     X(REVERSE, reverse, spsh__lines_job)                                                           \
     X(ARRANGE_ROWS, arrange_rows, spsh__lines_job)                                                 \
     X(TURN, turn, spsh__turn_job)                                                                  \
@@ -52,10 +51,8 @@ DEVICE void device_clip_run(const spsh__elements_job *job, const device_run *r)
 {
     float v[4];
     device_load_run(&job->x, r, v);
-    for (uint32_t k = 0; k < 4; k++) {
-        v[k] = v[k] < 0 ? 0 : v[k]; /* NaN compares false, and stays */
-        v[k] = v[k] > job->factor ? job->factor : v[k];
-    }
+    for (uint32_t k = 0; k < 4; k++)
+        v[k] = device_clip(v[k], job->factor);
     device_store_run(&job->to, r, v);
 }
 
@@ -138,15 +135,14 @@ DEVICE_ELEMENTS_KERNEL(add_rows, spsh__add_rows_job, device_add_rows_run)
 /* ---- lines */
 
 typedef struct spsh__lines_job {
-    spsh__device_array from, to;     /* from: bias of bias_forward; unused by masks */
-    uint64_t lines;                  /* below 2^32 if lengths are used */
-    uint32_t width;                  /* elements of a line */
-    uint32_t batch;                  /* for rows: utterances per frame */
-    uint32_t frames;                 /* only for arrange_rows */
-    uint32_t per_utterance;          /* mask_conv: number of adjacent lines per utterance */
+    spsh__device_array from, to; /* from: bias of bias_forward; unused by mask_rows */
+    uint64_t lines;              /* below 2^32 if lengths are used */
+    uint32_t width;              /* elements of a line */
+    uint32_t batch;              /* for rows: utterances per frame */
+    uint32_t frames;             /* only for arrange_rows */
+    uint32_t is_wide;
     uint64_t from_stride, to_stride; /* elements between starts of lines */
     const uint32_t *lengths;
-    uint32_t is_wide, padding;
 } spsh__lines_job;
 
 /* Expand call_ for each line of the thread. */
@@ -176,12 +172,11 @@ DEVICE void device_copy_line(const spsh__lines_job *job, uint64_t from, uint64_t
     }
 }
 
-/* Fill a line with zeros from element `first` on. */
-DEVICE void device_clear_line(const spsh__lines_job *job, uint64_t to, uint64_t first,
-                              uint32_t thread)
+/* Fill a line with zeros. */
+DEVICE void device_clear_line(const spsh__lines_job *job, uint64_t to, uint32_t thread)
 {
     const float v[4] = {0, 0, 0, 0};
-    for (uint64_t at = first; at < job->width; at += DEVICE_LINE_STEP) {
+    for (uint64_t at = 0; at < job->width; at += DEVICE_LINE_STEP) {
         const device_run r = device_line_run(job, at, thread);
         const device_run target = device_run_at(&r, to + r.at);
         device_store_run(&job->to, &target, v);
@@ -211,14 +206,7 @@ DEVICE void device_mask_row(const spsh__lines_job *job, uint64_t line, uint32_t 
 {
     const uint32_t t = (uint32_t)line / job->batch, n = (uint32_t)line % job->batch;
     if (t >= job->lengths[n])
-        device_clear_line(job, line * job->to_stride, 0, thread);
-}
-
-/* Not wide: padding may begin at an unaligned element. */
-DEVICE void device_mask_bin(const spsh__lines_job *job, uint64_t line, uint32_t thread)
-{
-    device_clear_line(job, line * job->to_stride, job->lengths[(uint32_t)line / job->per_utterance],
-                      thread);
+        device_clear_line(job, line * job->to_stride, thread);
 }
 
 DEVICE void device_reverse_row(const spsh__lines_job *job, uint64_t line, uint32_t thread)
@@ -238,7 +226,7 @@ DEVICE void device_arrange_row(const spsh__lines_job *job, uint64_t line, uint32
     if (t < job->lengths[n])
         device_copy_line(job, ((uint64_t)n * job->frames + t) * job->from_stride, to, thread);
     else
-        device_clear_line(job, to, 0, thread);
+        device_clear_line(job, to, thread);
 }
 
 #define DEVICE_LINES_KERNEL(name_, line_)                                                          \
@@ -252,7 +240,6 @@ DEVICE void device_arrange_row(const spsh__lines_job *job, uint64_t line, uint32
 DEVICE_LINES_KERNEL(bias_forward, device_bias_line)
 DEVICE_LINES_KERNEL(copy_lines, device_copy_own_line)
 DEVICE_LINES_KERNEL(mask_rows, device_mask_row)
-DEVICE_LINES_KERNEL(mask_conv, device_mask_bin)
 DEVICE_LINES_KERNEL(reverse, device_reverse_row)
 DEVICE_LINES_KERNEL(arrange_rows, device_arrange_row)
 

@@ -61,7 +61,8 @@ static void declare_conv(spsh__model *m, uint32_t number)
 
     stage->norm = spsh__model_norm(m, names[number], s->out_channels, s->out_bins);
     stage->weight = spsh__model_slice(m, of_weight, true, start, "%s.weight", names[number]);
-    (void)spsh__model_slice(m, of_bias, false, start, "%s.bias", names[number]);
+    stage->norm->conv_bias = spsh__model_slice(m, of_bias, false, start, "%s.bias", names[number]);
+    stage->norm->clip = CLIP;
 }
 
 static void declare_rnn(spsh__model *m, uint32_t number)
@@ -195,24 +196,17 @@ static void arrange(const spsh__model *m, const float *features, const uint32_t 
     }
 }
 
-static size_t conv_count(const spsh__model *m, const spsh__conv_stage *stage)
-{
-    return spsh__model_out_rows(m) * stage->shape.out_channels * stage->shape.out_bins;
-}
-
 static void conv_forward(spsh__model *m, uint32_t number, bool is_training, spsh__backend_buffer x)
 {
+    const spsh__backend_buffer none = {NULL, false};
     spsh__conv_stage *stage = &m->conv[number];
-    size_t count = conv_count(m, stage);
     stage->shape.batch = m->batch;
     stage->shape.in_frames = number == 0 ? m->frames : m->out_frames;
     stage->shape.out_frames = m->out_frames;
     m->b->conv_forward_fn(m->backend, &stage->shape, x, spsh__model_factor(m, stage->weight),
-                          spsh__model_weight(m, stage->weight + 1), stage->out);
-    m->b->mask_conv_fn(m->backend, &stage->shape, m->lengths, stage->out);
+                          m->b->norm_adds_bias ? none : spsh__model_weight(m, stage->weight + 1),
+                          stage->out);
     spsh__norm_forward(m, stage->norm, is_training, stage->out, stage->y);
-    m->b->mask_conv_fn(m->backend, &stage->shape, m->lengths, stage->y);
-    m->b->clip_forward_fn(m->backend, CLIP, count, stage->y, stage->y);
 }
 
 /* Overwrites dy. */
@@ -224,11 +218,10 @@ static void conv_backward(spsh__model *m, uint32_t number, spsh__backend_buffer 
                          .weight = spsh__model_factor(m, stage->weight),
                          .dy = dy,
                          .dx = dx,
-                         .dweight = spsh__model_gradient(m, stage->weight),
-                         .dbias = spsh__model_gradient(m, stage->weight + 1)};
-    m->b->clip_backward_fn(m->backend, CLIP, conv_count(m, stage), stage->y, dy, dy);
-    spsh__norm_backward(m, stage->norm, stage->out, dy);
-    m->b->mask_conv_fn(m->backend, &stage->shape, m->lengths, dy);
+                         .dweight = spsh__model_gradient(m, stage->weight)};
+    if (!m->b->norm_adds_bias)
+        g.dbias = spsh__model_gradient(m, stage->weight + 1);
+    spsh__norm_backward(m, stage->norm, stage->out, stage->y, dy);
     m->b->conv_backward_fn(m->backend, &stage->shape, &g);
 }
 
@@ -278,7 +271,7 @@ static void output_backward(spsh__model *m, spsh__backend_buffer logit_gradients
 {
     const spsh__backend_buffer dy = *ret_dy, dx = *ret_dx;
     spsh__linear_backward(m, m->output, m->output_normed, logit_gradients, dy);
-    spsh__norm_backward(m, m->output_norm, last_rows(m), dy);
+    spsh__norm_backward(m, m->output_norm, last_rows(m), m->output_normed, dy);
     if (m->shape.lookahead > 0) {
         spsh__lookahead l = lookahead(m);
         spsh__lookahead_grad g = {m->rnn[m->shape.layers - 1].out, dy, dx,
@@ -301,7 +294,7 @@ static void backward(spsh__model *m, spsh__backend_buffer logit_gradients)
             continue;
         spsh__rnn_backward(m, &m->rnn[i], dy, dx);
         if (m->rnn_norm[i] != NULL)
-            spsh__norm_backward(m, m->rnn_norm[i], m->rnn[i - 1].out, dx);
+            spsh__norm_backward(m, m->rnn_norm[i], m->rnn[i - 1].out, m->rnn_normed[i], dx);
         spsh__model_unit_done(m);
         spsh__model_swap(&dy, &dx);
     }

@@ -36,6 +36,8 @@ typedef struct spsh__norm_layer {
     uint32_t slice;                          /* slice of the weight; the bias is the next slice */
     uint64_t running_mean, running_variance; /* offsets in the statistics */
     spsh__backend_buffer batch_mean, batch_scale;
+    uint32_t conv_bias; /* with bins: slice of the bias of the convolution before */
+    double clip;        /* as in spsh__norm_shape */
 } spsh__norm_layer;
 
 typedef struct spsh__model_ops {
@@ -59,7 +61,7 @@ typedef struct spsh__slice_start {
     double bound, value;
 } spsh__slice_start;
 
-typedef struct spsh__conv_stage { /* convolution, norm, clip; each is followed by a mask */
+typedef struct spsh__conv_stage { /* convolution; norm with masks and clip */
     spsh__conv_shape shape;       /* batch and frames are set per batch */
     uint32_t weight;              /* slice of the weight; the bias is the next slice */
     spsh__norm_layer *norm;
@@ -202,9 +204,9 @@ void spsh__rnn_backward(spsh__model *m, spsh__rnn_layer *layer, spsh__backend_bu
                         spsh__backend_buffer dx);
 void spsh__norm_forward(spsh__model *m, const spsh__norm_layer *layer, bool is_training,
                         spsh__backend_buffer x, spsh__backend_buffer y);
-/* Works in place. */
+/* Works in place. y: the output of forward. */
 void spsh__norm_backward(spsh__model *m, const spsh__norm_layer *layer, spsh__backend_buffer x,
-                         spsh__backend_buffer dy);
+                         spsh__backend_buffer y, spsh__backend_buffer dy);
 /* y[rows][outputs] = x[rows][inputs] weight^T. The slice's shape gives the sizes of weight. */
 void spsh__linear_forward(spsh__model *m, uint32_t slice, spsh__backend_buffer x,
                           spsh__backend_buffer y);

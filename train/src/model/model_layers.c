@@ -205,17 +205,27 @@ static spsh__norm_shape norm_shape(const spsh__model *m, const spsh__norm_layer 
                               .channels = layer->channels,
                               .bins = is_conv ? layer->bins : 1,
                               .frames = m->out_frames,
-                              .counts_padding = m->shape.counts_padding};
+                              .counts_padding = m->shape.counts_padding,
+                              .clip = layer->clip};
+}
+
+static bool adds_conv_bias(const spsh__model *m, const spsh__norm_layer *layer)
+{
+    return layer->bins > 0 && m->b->norm_adds_bias;
 }
 
 static spsh__norm_state norm_state(const spsh__model *m, const spsh__norm_layer *layer)
 {
-    return (spsh__norm_state){spsh__model_weight(m, layer->slice),
-                              spsh__model_weight(m, layer->slice + 1),
-                              spsh__at(m->b, m->statistics, layer->running_mean),
-                              spsh__at(m->b, m->statistics, layer->running_variance),
-                              layer->batch_mean,
-                              layer->batch_scale};
+    spsh__norm_state state = {.weight = spsh__model_weight(m, layer->slice),
+                              .bias = spsh__model_weight(m, layer->slice + 1),
+                              .running_mean = spsh__at(m->b, m->statistics, layer->running_mean),
+                              .running_variance =
+                                  spsh__at(m->b, m->statistics, layer->running_variance),
+                              .batch_mean = layer->batch_mean,
+                              .batch_scale = layer->batch_scale};
+    if (adds_conv_bias(m, layer))
+        state.conv_bias = spsh__model_weight(m, layer->conv_bias);
+    return state;
 }
 
 void spsh__norm_forward(spsh__model *m, const spsh__norm_layer *layer, bool is_training,
@@ -232,12 +242,18 @@ void spsh__norm_forward(spsh__model *m, const spsh__norm_layer *layer, bool is_t
 }
 
 void spsh__norm_backward(spsh__model *m, const spsh__norm_layer *layer, spsh__backend_buffer x,
-                         spsh__backend_buffer dy)
+                         spsh__backend_buffer y, spsh__backend_buffer dy)
 {
     spsh__norm_shape shape = norm_shape(m, layer);
     spsh__norm_state state = norm_state(m, layer);
-    spsh__norm_grad g = {x, dy, dy, spsh__model_gradient(m, layer->slice),
-                         spsh__model_gradient(m, layer->slice + 1)};
+    spsh__norm_grad g = {.x = x,
+                         .dy = dy,
+                         .dx = dy,
+                         .dweight = spsh__model_gradient(m, layer->slice),
+                         .dbias = spsh__model_gradient(m, layer->slice + 1),
+                         .y = y};
+    if (adds_conv_bias(m, layer))
+        g.dconv_bias = spsh__model_gradient(m, layer->conv_bias);
     m->b->norm_backward_fn(m->backend, &shape, m->lengths, &state, &g);
 }
 
