@@ -225,6 +225,18 @@ def test_model_of_a_node():
     remove(*runs)
 
 
+def test_stages():
+    """A pipeline has the losses of one process on the CPU, except for rounding, also with other stages after a stop."""
+    words = ["train.accumulate=2", "data.virtual_world=4", "train.epochs=2"]
+    pipeline = [*words, "train.strategy=pipeline"]
+    train(1, "cpu", *words, "train.backend=cpu")
+    train(2, "cuda", "stop:1:3", *pipeline, want=75)
+    done = train(3, "cuda", "resume", *pipeline)
+    check("computes on cuda" in done.output, done.output)
+    near(steps("cuda"), steps("cpu"), "stages")
+    remove("cpu", "cuda")
+
+
 def check_free(count, *words):
     done = train(count, "free", *words, *OWN_MODELS, "served:free")
     check("computes on cuda" in done.output, f"{words} on {count}: {done.output}")
@@ -317,8 +329,8 @@ try:
     if WHICH == "sums":
         run_tests(test_nccl, test_host, test_halves, test_halves_over_nccl,
                   test_losses_of_halves, test_other_numbers_of_devices, test_overflow,
-                  test_which_exchange, test_strategies_in_step, test_model_of_a_node, test_free_strategies,
-                  test_two_free_learners, only=ONLY)
+                  test_which_exchange, test_stages, test_strategies_in_step, test_model_of_a_node,
+                  test_free_strategies, test_two_free_learners, only=ONLY)
     else:
         run_tests(test_a_collective_that_does_not_come, test_a_rank_that_does_not_join, test_a_rank_that_is_killed,
                   test_a_rank_that_is_killed_during_a_call, test_a_rank_that_hangs, only=ONLY)

@@ -643,8 +643,9 @@ static double weights_off(const char *folder, const char *other, const float *st
     return sqrt(off / way);
 }
 
-/* The weights before the first step: the result of a run that hardly changes the weights. */
-static float *first_weights(void)
+/* The weights before the first step: the result of a run that hardly changes the weights. more: a
+ * setting, or NULL. */
+static float *first_weights(const char *more)
 {
     spsh__checkpoint_file *file = NULL;
     kit_run run = on_cpu("start");
@@ -652,12 +653,15 @@ static float *first_weights(void)
     set(&run, "train.epochs=1");
     set(&run, "train.optimiser=sgd");
     set(&run, "train.rate=1e-12");
+    if (more != NULL)
+        set(&run, more);
     must_run(&run);
     const spsh__checkpoint c = kit_newest_state("start", &file);
     float *weights = malloc(c.arena_elements * sizeof(*weights));
     REQUIRE(weights != NULL);
     memcpy(weights, c.weights, c.arena_elements * sizeof(*weights));
     spsh__checkpoint_close(file);
+    test_remove_tree(at("start"));
     return weights;
 }
 
@@ -702,7 +706,7 @@ static void check_strategy(const struct strategy_row *row, uint32_t learners, co
 
 static void check_strategies(bool is_free_only, uint32_t fewest)
 {
-    float *start = first_weights();
+    float *start = first_weights(NULL);
     for (size_t n = 0; n < STRATEGIES; n++)
         for (uint32_t learners = fewest; learners <= 4; learners *= 2)
             if (!is_free_only || strategies[n].is_free)
@@ -721,12 +725,88 @@ static void test_free_learners(void)
     check_strategies(true, 4);
 }
 
-static void test_no_pipeline(void)
+/* ---- stages of a pipeline: processes, one device each ---- */
+
+#define STAGED_LAYERS "model.layers=3" /* 5 blocks */
+
+static void set_rank(const char *name, uint32_t value)
 {
-    kit_run run = on_cuda("staged", "train.strategy=pipeline");
-    CHECK_I64(train_kit_run(&run), SPSH_E_UNSUPPORTED);
-    CHECK(strstr(run.err.message, "pipeline") != NULL);
+    char text[16];
+    (void)snprintf(text, sizeof(text), "%u", value);
+    REQUIRE(setenv(name, text, 1) == 0);
+}
+
+/* A stage: the emulation of its device belongs to this process. */
+static void be_stage(kit_run *run, uint32_t rank, uint32_t stages)
+{
+    set_rank("RANK", rank);
+    set_rank("WORLD_SIZE", stages);
+    set_rank("LOCAL_RANK", rank);
+    set_rank("LOCAL_WORLD_SIZE", stages);
+    set_rank("GROUP_WORLD_SIZE", 1);
+    set_rank("GROUP_RANK", 0);
+    set_rank("TORCHELASTIC_RESTART_COUNT", 0);
+    REQUIRE(setenv("TORCHELASTIC_RUN_ID", run->folder, 1) == 0);
+    REQUIRE(setenv("MASTER_ADDR", "127.0.0.1", 1) == 0);
+    must_run(run);
+    if (rank == 0)
+        check_computed_there(run);
     check_nothing_left();
+    (void)fflush(stdout);
+    _exit(TEST_RESULT());
+}
+
+static void run_stages(kit_run *run, uint32_t stages)
+{
+    pid_t children[4];
+    (void)fflush(stdout);
+    for (uint32_t rank = 0; rank < stages; rank++) {
+        children[rank] = fork();
+        REQUIRE(children[rank] >= 0);
+        if (children[rank] == 0)
+            be_stage(run, rank, stages);
+    }
+    for (uint32_t rank = 0; rank < stages; rank++) {
+        int status = 0;
+        REQUIRE(waitpid(children[rank], &status, 0) == children[rank]);
+        CHECK_I64(status, 0);
+    }
+}
+
+/* Compare the weights with those of one process on the CPU. Blocks of the norm cross the cuts. */
+static void check_stages(uint32_t stages, const char *precision, double allowed, const float *start)
+{
+    kit_run runs[2] = {on_cpu("cpu-of-stages"), on_cuda("cuda-of-stages", precision)};
+    for (size_t k = 0; k < 2; k++) {
+        set(&runs[k], STAGED_LAYERS);
+        set(&runs[k], "data.virtual_world=4");
+        set(&runs[k], "train.clip=1");
+        set(&runs[k], "train.optimiser=sgd");
+        set(&runs[k], "train.epochs=1");
+    }
+    set(&runs[1], "train.strategy=pipeline");
+    set(&runs[1], "train.device=0");
+    must_run(&runs[0]);
+    run_stages(&runs[1], stages);
+    const history cpu = read_history("cpu-of-stages"), cuda = read_history("cuda-of-stages");
+    const double off = weights_off("cuda-of-stages", "cpu-of-stages", start);
+    CHECK_U64(cuda.count, cpu.count);
+    CHECK(off_by(cuda.losses, cpu.losses, cpu.count) <= allowed);
+    CHECK(off_by(cuda.norms, cpu.norms, cpu.count) <= allowed);
+    printf("pipeline of %u stages, %s: weights %.1e from the CPU's\n", stages, precision, off);
+    CHECK(off <= allowed);
+    test_remove_tree(at("cpu-of-stages"));
+    test_remove_tree(at("cuda-of-stages"));
+}
+
+static void test_stages(void)
+{
+    float *start = first_weights(STAGED_LAYERS);
+    for (uint32_t stages = 2; stages <= 4; stages += 2) {
+        check_stages(stages, "train.precision=fp32", 1e-3, start);
+        check_stages(stages, "train.precision=bf16", 0.2, start);
+    }
+    free(start);
 }
 
 /* Estimate a run's configuration, as --estimate does. */
@@ -920,8 +1000,8 @@ static void run_failures(void)
     RUN(test_lost);
 }
 
-/* Argument curves: only losses. strategies: only strategies; strategies fewer: some of them. device:
- * on a real device. None: on the host emulation, all but losses and strategies. */
+/* Argument curves: only losses. strategies: only strategies; strategies fewer: some of them.
+ * stages: only pipelines. device: on a real device. None: on the host emulation, all the rest. */
 TEST_MAIN(unit_train_run_device)
 {
     const bool is_real = argc > 1 && strcmp(argv[1], "device") == 0;
@@ -932,12 +1012,16 @@ TEST_MAIN(unit_train_run_device)
     train_kit_make("");
     if (!is_real)
         find_twin(argv[0]);
+    if (argc > 1 && strcmp(argv[1], "stages") == 0) {
+        RUN(test_stages);
+        test_remove_tree(base);
+        return TEST_RESULT();
+    }
     if (argc > 1 && strcmp(argv[1], "strategies") == 0) {
         if (argc > 2)
             RUN(test_free_learners);
         else
             RUN(test_strategies);
-        RUN(test_no_pipeline);
         test_remove_tree(base);
         return TEST_RESULT();
     }

@@ -401,8 +401,8 @@ typedef struct spsh__backend_ops {
     /* Make later operators of b run after the operators that were enqueued on `before`, another
      * backend of the device. The host does not wait. No other thread may use either meanwhile. */
     void (*follow_fn)(spsh__backend *b, spsh__backend *before);
-    /* Leave this many multiprocessors free, for kernels of other libraries that run beside operators
-     * and wait for other devices. Later operators whose blocks wait for each other use the rest.
+    /* Leave this many multiprocessors free, for kernels of other libraries that wait for other
+     * devices while operators run. Later operators whose blocks wait for each other use the rest.
      * Do not call between a forward and its backward. */
     void (*spare_fn)(spsh__backend *b, uint32_t multiprocessors);
     /* Return true if the captured segment was launched: operators enqueue nothing until

@@ -26,10 +26,11 @@
 
 typedef struct spsh__collectives spsh__collectives;
 
-/* Open the collectives. Until close, the backend leaves SPSH__NCCL_MULTIPROCESSORS to NCCL, which
- * uses at most as many from SPSH__NCCL_VERSION_LIMITED on. All ranks call together. SPSH_E_UNSUPPORTED, on all ranks alike: a rank has
- * no NCCL, or two ranks share a device, which NCCL rejects; the message names the rank and the
- * reason. SPSH_E_TIMEOUT: a rank is missing; or SPSH_E_IO. step: borrowed, for error messages. */
+/* Open the collectives. All ranks call together. Until close, the backend leaves
+ * SPSH__NCCL_MULTIPROCESSORS to NCCL, which uses at most that many from
+ * SPSH__NCCL_VERSION_LIMITED on. SPSH_E_UNSUPPORTED, on all ranks alike: a rank has no NCCL, or two
+ * ranks share a device, which NCCL rejects; the message names the rank and the reason.
+ * SPSH_E_TIMEOUT: a rank is missing; or SPSH_E_IO. step: borrowed, for error messages. */
 spsh_status spsh__collectives_open(spsh__comm *comm, spsh__backend *backend, const uint64_t *step,
                                    spsh__collectives **ret, spsh_error *err);
 /* Close the collectives. All ranks call together, except after a failure here or in comm. NULL is

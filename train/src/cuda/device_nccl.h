@@ -17,9 +17,10 @@ extern "C" {
 #define SPSH__DEVICE_NCCL_SYMBOL "spsh_cuda_nccl_entry"
 #define SPSH__NCCL_ID_BYTES      128u
 
-/* Multiprocessors for NCCL's kernels. NCCL uses at most this many blocks, and a persistent recurrent
- * layer leaves as many multiprocessors free (spare_fn of the backend). So neither waits for the
- * other. With 132 multiprocessors, LSTMs of 1,024 units have the same grid as without NCCL. */
+/* Multiprocessors for NCCL's kernels. NCCL uses at most this many blocks, and a persistent
+ * recurrent layer leaves as many multiprocessors free (spare_fn of the backend). So neither waits
+ * for the other. With 132 multiprocessors, LSTMs of 1,024 units have the same grid as without
+ * NCCL. */
 #define SPSH__NCCL_MULTIPROCESSORS 4u
 #define SPSH__NCCL_VERSION_LIMITED 21700u /* first version whose number of blocks can be limited */
 

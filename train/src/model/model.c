@@ -450,6 +450,11 @@ uint64_t spsh__model_arena_elements(const spsh__model *m)
     return m->arena_elements;
 }
 
+uint64_t spsh__model_out_rows_max(const spsh__model *m)
+{
+    return m->out_rows_max;
+}
+
 uint64_t spsh__model_weight_count(const spsh__model *m)
 {
     return m->weight_count;
@@ -540,10 +545,17 @@ static void put_input(spsh__model *m, const spsh__model_batch *batch)
                        (size_t)batch->batch * batch->frames * m->shape.inputs);
 }
 
+/* The operators of a device read lengths from its memory. */
+static void pass_lengths(const spsh__model *m)
+{
+    const spsh__batch_lengths lengths = {m->in_lengths, m->lengths, m->batch};
+    if (m->b->batch_fn != NULL)
+        m->b->batch_fn(m->backend, &lengths);
+}
+
 /* On a device, an operator arranges the features, whether they come from the host or the device. */
 static spsh_status put_device_input(spsh__model *m, const spsh__model_batch *batch, spsh_error *err)
 {
-    const spsh__batch_lengths lengths = {m->in_lengths, m->lengths, m->batch};
     spsh__arrange a = {.batch = m->batch,
                        .frames = m->frames,
                        .width = m->shape.inputs,
@@ -555,7 +567,6 @@ static spsh_status put_device_input(spsh__model *m, const spsh__model_batch *bat
                        .to = m->input,
                        .ready = batch->ready,
                        .done = batch->done};
-    m->b->batch_fn(m->backend, &lengths);
     if (a.features == NULL) {
         if (m->upload.data == NULL)
             m->upload = take_floats(m, m->in_rows_max * m->shape.inputs);
@@ -585,6 +596,7 @@ spsh_status spsh__model_forward(spsh__model *m, const spsh__model_batch *batch, 
         m->lengths[n] = m->ops->out_frames_fn(m->in_lengths[n]);
     }
     memcpy(out_lengths, m->lengths, batch->batch * sizeof(*out_lengths));
+    pass_lengths(m);
     if (m->staging != NULL)
         put_input(m, batch);
     else if (m->stage.first == 0)
@@ -596,6 +608,11 @@ spsh_status spsh__model_forward(spsh__model *m, const spsh__model_batch *batch, 
     spsh__model_segment_end(m);
     *ret_logits = spsh__model_stage_out(m);
     return SPSH_OK;
+}
+
+void spsh__model_resume(spsh__model *m)
+{
+    pass_lengths(m);
 }
 
 void spsh__model_unit_done(spsh__model *m)

@@ -148,6 +148,8 @@ uint32_t spsh__model_padded_frames(const spsh__model *model, uint32_t frames);
 uint32_t spsh__model_padded_batch(const spsh__model *model, uint32_t batch);
 /* Return the number of output frames for `frames` input frames. */
 uint32_t spsh__model_out_frames(const spsh__model *model, uint32_t frames);
+/* Number of output rows of the largest batch, with its padding. */
+uint64_t spsh__model_out_rows_max(const spsh__model *model);
 /* Output lengths of the current batch, for the loss. */
 const uint32_t *spsh__model_out_lengths(const spsh__model *model);
 
@@ -166,6 +168,8 @@ spsh_status spsh__model_forward(spsh__model *model, const spsh__model_batch *bat
                                 bool is_training, spsh__backend_buffer *ret_logits,
                                 uint32_t *out_lengths, spsh_error *err);
 
+/* Call before a backward if another model ran forward on this backend after this model did. */
+void spsh__model_resume(spsh__model *model);
 /* Needs a preceding forward for training, and consumes it. Adds to the gradients. bucket_fn is
  * called as soon as a bucket is complete, in ascending order; NULL is fine. */
 void spsh__model_backward(spsh__model *model, spsh__backend_buffer logit_gradients,

@@ -58,7 +58,9 @@ spsh_status spsh__run_open_learner(spsh__run *r, spsh_error *err)
     spsh_status rc = r->model.stages == NULL ? SPSH_OK : spsh__run_stage_learner(r, err);
     for (int m = 0; m < moments && rc == SPSH_OK; m++)
         rc = r->backend->ops->alloc_fn(r->backend, l->arena_elements, &l->moments[m], err);
-    return rc == SPSH_E_NO_MEMORY ? spsh__run_explain_memory(r, rc, err) : rc;
+    return rc == SPSH_E_NO_MEMORY && r->model.stages == NULL /* estimates have whole models */
+               ? spsh__run_explain_memory(r, rc, err)
+               : rc;
 }
 
 static spsh_status open_served(spsh__run *r, spsh_error *err)

@@ -19,6 +19,7 @@ static spsh_status on_loss(void *user, uint32_t micro_batch, spsh__model *model,
     spsh__run *r = (spsh__run *)user;
     (void)micro_batch, (void)err;
     spsh__loss_put(&r->loss, r->leaf.batch, model, logits, r->progress.loss_scale.scale);
+    spsh__backend_finish(r->backend);
     spsh__loss_take(&r->loss, r->leaf.batch, r->rows.domain_count, r->leaf.row);
     return SPSH_OK;
 }
@@ -218,6 +219,28 @@ spsh_status spsh__run_scatter_stages(const spsh__learner *l, const spsh__host_ar
 
 /* ---- evaluation ---- */
 
+/* On a device: broadcast `count` floats of `rank` through the host, in parts. */
+static spsh_status share_through_host(const spsh__learner *l, uint32_t rank,
+                                      spsh__backend_buffer values, size_t count, spsh_error *err)
+{
+    const spsh__backend_ops *ops = l->backend->ops;
+    const bool is_own = rank == l->staged->comm->rank;
+    spsh_status rc = SPSH_OK;
+    float *part = calloc(PART_ELEMENTS, sizeof(*part));
+    if (part == NULL)
+        return SPSH_NO_MEMORY(err);
+    for (size_t i = 0; rc == SPSH_OK && i < count; i += PART_ELEMENTS) {
+        const size_t n = count - i < PART_ELEMENTS ? count - i : PART_ELEMENTS;
+        if (is_own)
+            ops->read_f32_fn(l->backend, part, spsh__at(ops, values, i), n);
+        rc = spsh__comm_broadcast(l->staged->comm, part, n * sizeof(*part), rank, err);
+        if (rc == SPSH_OK && !is_own)
+            ops->write_f32_fn(l->backend, spsh__at(ops, values, i), part, n);
+    }
+    free(part);
+    return rc;
+}
+
 /* Copy in the backend's element type, so that a reader's values are bit-identical to the stages'.
  */
 static spsh_status share(const spsh__learner *l, const spsh__slice *slices,
@@ -230,7 +253,9 @@ static spsh_status share(const spsh__learner *l, const spsh__slice *slices,
         const size_t count = (size_t)slices[rank].count;
         if (rank == l->staged->comm->rank)
             ops->copy_fn(l->backend, to, own, count);
-        if (count > 0)
+        if (ops->stream_fn != NULL)
+            rc = share_through_host(l, rank, to, count, err);
+        else if (count > 0)
             rc = spsh__comm_broadcast(l->staged->comm, to.data, count * ops->element_bytes, rank,
                                       err);
     }

@@ -3,20 +3,31 @@
  * A context holds one micro-batch in flight: an instance of the stage's model (activations), and
  * the gradients that the next stage returns. A stage has one context per slot of its window, and
  * uses them in turn.
+ *
+ * On a device, messages are in pinned memory. Copies to and from it are on the stream of the
+ * backend, in the order of the operators:
+ *
+ *     activations | gradients received -> copy -> forward | backward -> copy -> event -> sent
+ *
+ * The host waits for the event before it sends. A message that was received may be overwritten once
+ * the host has waited for later work: each forward pass ends with such a wait, for its activations
+ * or for its losses. So `in` is free at the next receive, and so are the gradients of a context.
  */
 #include "pipeline_parallel.h"
 
 #include <stdlib.h>
 
 #include "pipeline_schedule.h"
+#include "speechshard/cuda_plugin.h"
 #include "speechshard/inside.h"
 
 enum { TAG_ACTIVATIONS = 20000, TAG_GRADIENTS, BLOCKS_MAX = SPSH__MODEL_LAYERS_MAX + 2 };
 
 typedef struct context {
     spsh__model *model;
-    spsh__backend_buffer statistics; /* from the forward pass of this micro-batch */
-    spsh__backend_buffer gradients;  /* received from the next stage, of the output sent there */
+    spsh__backend_buffer statistics;  /* from the forward pass of this micro-batch */
+    spsh__backend_buffer gradients;   /* message from the next stage, of the output sent there */
+    spsh__backend_buffer activations; /* message to the next stage, on a device */
     spsh__comm_handle sent, coming;
     size_t out_elements; /* in the current batch */
     uint32_t in_rows;
@@ -32,7 +43,8 @@ struct spsh__stages {
     spsh__backend *backend;
     const spsh__backend_ops *ops;
     spsh__comm *comm;
-    bool is_last;
+    bool is_last, is_device;
+    void *down; /* event of a device: after the last copy to the host */
     spsh__model *layout;
     spsh__model_stage blocks[BLOCKS_MAX]; /* blocks of each stage */
     spsh__slice arenas[BLOCKS_MAX], statistics[BLOCKS_MAX];
@@ -43,8 +55,8 @@ struct spsh__stages {
     uint32_t *out_lengths;
     spsh__backend_buffer statistics_before, own_statistics;
     uint64_t statistics_elements;
-    spsh__backend_buffer in;     /* activations that come in */
-    spsh__backend_buffer out[2]; /* gradients that go out, by turns */
+    spsh__backend_buffer in;     /* message: activations that come in */
+    spsh__backend_buffer out[2]; /* messages: gradients that go out, by turns */
     spsh__comm_handle out_sent[2];
     entry entries[SPSH__LEAVES_MAX];
     uint32_t entry_count,
@@ -107,24 +119,37 @@ static spsh_status find_places(spsh__stages *p, spsh_error *err)
     return rc;
 }
 
-/* Number of rows of the largest batch, after the convolutions. */
-static uint64_t rows_max(const spsh__stages *p)
-{
-    const spsh__model_limits *l = p->o.limits;
-    uint64_t most = 0;
-    for (uint32_t frames = 1; frames <= l->frames_max; frames++) {
-        uint64_t batch = l->rows_max / frames;
-        batch = batch < l->batch_max ? batch : l->batch_max;
-        const uint64_t rows = batch * spsh__model_out_frames(p->contexts[0].model, frames);
-        most = rows > most ? rows : most;
-    }
-    return most;
-}
-
 static spsh_status take(const spsh__stages *p, uint64_t elements, spsh__backend_buffer *ret,
                         spsh_error *err)
 {
     return p->ops->alloc_fn(p->backend, (size_t)elements + 1, ret, err);
+}
+
+static size_t bytes_of(const spsh__stages *p, spsh__backend_buffer buffer, size_t elements)
+{
+    return elements * (buffer.is_half ? sizeof(uint16_t) : p->ops->element_bytes);
+}
+
+/* Allocate host memory for a message. Values between layers have 16 bits if the backend does. */
+static spsh_status take_message(const spsh__stages *p, uint64_t elements, spsh__backend_buffer *ret,
+                                spsh_error *err)
+{
+    spsh__backend_buffer message = {NULL, p->backend->has_half};
+    if (!p->is_device)
+        return take(p, elements, ret, err);
+    const spsh_status rc = spsh_cuda_host_alloc(
+        p->backend->cuda, bytes_of(p, message, (size_t)elements + 1), &message.data, err);
+    if (rc == SPSH_OK)
+        *ret = message;
+    return rc;
+}
+
+static void free_message(const spsh__stages *p, spsh__backend_buffer message)
+{
+    if (p->is_device)
+        spsh_cuda_host_free(p->backend->cuda, message.data);
+    else
+        p->ops->free_fn(p->backend, message);
 }
 
 static spsh_status open_context(spsh__stages *p, context *c, spsh_error *err)
@@ -135,8 +160,13 @@ static spsh_status open_context(spsh__stages *p, context *c, spsh_error *err)
                                             lender, &c->model, err);
     if (rc == SPSH_OK)
         rc = take(p, p->statistics[stage].count, &c->statistics, err);
-    if (rc == SPSH_OK && !p->is_last)
-        rc = take(p, rows_max(p) * spsh__model_stage_out_width(c->model), &c->gradients, err);
+    if (rc != SPSH_OK)
+        return rc;
+    const uint64_t out = spsh__model_out_rows_max(c->model) * spsh__model_stage_out_width(c->model);
+    if (!p->is_last)
+        rc = take_message(p, out, &c->gradients, err);
+    if (rc == SPSH_OK && !p->is_last && p->is_device)
+        rc = take_message(p, out, &c->activations, err);
     if (rc == SPSH_OK)
         spsh__model_divert_statistics(c->model, c->statistics);
     return rc;
@@ -154,13 +184,16 @@ static spsh_status open_memory(spsh__stages *p, spsh_error *err)
     if (rc != SPSH_OK)
         return rc;
     const spsh__model *m = p->contexts[0].model;
-    const uint64_t in = p->comm->rank == 0 ? 0 : rows_max(p) * spsh__model_stage_in_width(m);
+    const uint64_t in =
+        p->comm->rank == 0 ? 0 : spsh__model_out_rows_max(m) * spsh__model_stage_in_width(m);
     p->own_statistics = spsh__model_statistics(m, &p->statistics_elements);
     rc = take(p, p->statistics_elements, &p->statistics_before, err);
     if (rc == SPSH_OK)
-        rc = take(p, in, &p->in, err);
+        rc = take_message(p, in, &p->in, err);
     for (int i = 0; rc == SPSH_OK && i < 2; i++)
-        rc = take(p, in, &p->out[i], err);
+        rc = take_message(p, in, &p->out[i], err);
+    if (rc == SPSH_OK && p->is_device)
+        rc = spsh_cuda_event_open(p->backend->cuda, p->backend->device, 0, &p->down, err);
     return rc;
 }
 
@@ -180,17 +213,13 @@ spsh_status spsh__stages_open(const spsh__stages_options *options, spsh__stages 
                               spsh_error *err)
 {
     spsh__backend *backend = options->backend;
-    if (backend->ops->stream_fn != NULL)
-        return SPSH_FAIL(err, SPSH_E_UNSUPPORTED,
-                         "train.strategy pipeline runs only on the backends cpu and reference; "
-                         "with %s, use allreduce or partitioned",
-                         backend->ops->name);
     spsh__stages *p = spsh__new(&backend->allocator, 1, sizeof(*p));
     if (p == NULL)
         return SPSH_NO_MEMORY(err);
     *p = (spsh__stages){
         .o = *options, .backend = backend, .ops = backend->ops, .comm = options->comm};
     p->is_last = p->comm->rank + 1 == p->comm->world_size;
+    p->is_device = backend->ops->stream_fn != NULL;
     spsh_status rc = find_places(p, err);
     if (rc == SPSH_OK)
         p->window = spsh__stages_window(p->comm->rank, p->comm->world_size);
@@ -213,18 +242,24 @@ void spsh__stages_close(spsh__stages *p)
     if (p == NULL)
         return;
     const spsh_allocator allocator = p->backend->allocator;
+    if (p->is_device) /* after a failure, copies of messages may be in flight */
+        (void)spsh_cuda_plugin_of(p->backend->cuda)
+            ->synchronize_fn(p->ops->stream_fn(p->backend), NULL);
     for (uint32_t i = p->window; i-- > 0;) {
         spsh__model_close(p->contexts[i].model);
         p->ops->free_fn(p->backend, p->contexts[i].statistics);
-        p->ops->free_fn(p->backend, p->contexts[i].gradients);
+        free_message(p, p->contexts[i].gradients);
+        free_message(p, p->contexts[i].activations);
     }
     spsh__model_close(p->layout);
     free(p->buckets);
     free(p->whole_buckets);
     p->ops->free_fn(p->backend, p->statistics_before);
-    p->ops->free_fn(p->backend, p->in);
-    p->ops->free_fn(p->backend, p->out[0]);
-    p->ops->free_fn(p->backend, p->out[1]);
+    free_message(p, p->in);
+    free_message(p, p->out[0]);
+    free_message(p, p->out[1]);
+    if (p->is_device)
+        spsh_cuda_event_close(p->backend->cuda, p->down);
     spsh__free(&allocator, p->out_lengths);
     spsh__free(&allocator, p);
 }
@@ -268,15 +303,39 @@ static spsh_status wait_for(spsh__stages *p, spsh__comm_handle *handle, spsh_err
     return rc;
 }
 
-static size_t bytes_of(const spsh__stages *p, size_t elements)
-{
-    return elements * p->ops->element_bytes;
-}
-
-/* Rows of a batch between stages. */
+/* Rows of a batch between stages, with its padding. */
 static size_t rows_of(const spsh__stages *p, const spsh__model_batch *b)
 {
-    return (size_t)b->batch * spsh__model_out_frames(p->contexts[0].model, b->frames);
+    const spsh__model *m = p->contexts[0].model;
+    return (size_t)spsh__model_padded_batch(m, b->batch) * spsh__model_out_frames(m, b->frames);
+}
+
+/* Copy to a message, and wait for the copy: the message may then be sent. */
+static spsh_status put_down(const spsh__stages *p, spsh__backend_buffer message,
+                            spsh__backend_buffer from, size_t elements, spsh_error *err)
+{
+    const spsh_cuda *cuda = p->backend->cuda;
+    if (!p->is_device) {
+        p->ops->copy_fn(p->backend, message, from, elements);
+        return SPSH_OK;
+    }
+    void *stream = p->ops->stream_fn(p->backend);
+    spsh_status rc =
+        spsh_cuda_copy(cuda, message.data, from.data, bytes_of(p, from, elements), stream, err);
+    if (rc == SPSH_OK)
+        rc = spsh_cuda_event_record(cuda, p->down, stream, err);
+    return rc != SPSH_OK ? rc : spsh_cuda_event_synchronize(cuda, p->down, err);
+}
+
+/* Copy from a message, before later operators. */
+static spsh_status put_up(const spsh__stages *p, spsh__backend_buffer to,
+                          spsh__backend_buffer message, size_t elements, spsh_error *err)
+{
+    if (p->is_device)
+        return spsh_cuda_copy(p->backend->cuda, to.data, message.data, bytes_of(p, to, elements),
+                              p->ops->stream_fn(p->backend), err);
+    p->ops->copy_fn(p->backend, to, message, elements);
+    return SPSH_OK;
 }
 
 /* ---- a micro-batch ---- */
@@ -294,12 +353,14 @@ static spsh_status send_back(spsh__stages *p, const context *c, spsh_error *err)
 {
     const uint32_t turn = p->backwards % 2;
     const size_t elements = (size_t)c->in_rows * spsh__model_stage_in_width(c->model);
-    const spsh_status rc = wait_for(p, &p->out_sent[turn], err);
-    if (rc != SPSH_OK)
-        return rc;
-    p->ops->copy_fn(p->backend, p->out[turn], spsh__model_stage_in_gradients(c->model), elements);
-    return p->comm->ops->send_fn(p->comm, p->comm->rank - 1, TAG_GRADIENTS, p->out[turn].data,
-                                 bytes_of(p, elements), &p->out_sent[turn], err);
+    spsh_status rc = wait_for(p, &p->out_sent[turn], err);
+    if (rc == SPSH_OK)
+        rc = put_down(p, p->out[turn], spsh__model_stage_in_gradients(c->model), elements, err);
+    return rc != SPSH_OK
+               ? rc
+               : p->comm->ops->send_fn(p->comm, p->comm->rank - 1, TAG_GRADIENTS, p->out[turn].data,
+                                       bytes_of(p, p->out[turn], elements), &p->out_sent[turn],
+                                       err);
 }
 
 static spsh_status go_back(spsh__stages *p, spsh_error *err)
@@ -307,10 +368,12 @@ static spsh_status go_back(spsh__stages *p, spsh_error *err)
     context *c = &p->contexts[p->backwards % p->window];
     const spsh__backend_buffer gradients = spsh__model_stage_out_gradients(c->model);
     spsh_status rc = wait_for(p, &c->coming, err);
+    if (rc == SPSH_OK && !p->is_last)
+        rc = put_up(p, gradients, c->gradients, c->out_elements, err);
     if (rc != SPSH_OK)
         return rc;
-    if (!p->is_last)
-        p->ops->copy_fn(p->backend, gradients, c->gradients, c->out_elements);
+    if (p->window > 1)
+        spsh__model_resume(c->model);
     p->ops->copy_fn(p->backend, p->own_statistics, c->statistics, p->statistics_elements);
     p->micro_batch = p->entries[p->entry_next++].micro_batch;
     spsh__model_backward(c->model, gradients, on_bucket, p);
@@ -347,12 +410,15 @@ static spsh_status take_back(spsh__stages *p, bool has_more, spsh_error *err)
 static spsh_status send_on(spsh__stages *p, context *c, spsh__backend_buffer out, spsh_error *err)
 {
     const uint32_t next = p->comm->rank + 1;
-    const size_t bytes = bytes_of(p, c->out_elements);
-    const spsh_status rc = p->comm->ops->receive_fn(p->comm, next, TAG_GRADIENTS, c->gradients.data,
-                                                    bytes, &c->coming, err);
+    const spsh__backend_buffer message = p->is_device ? c->activations : out;
+    const size_t bytes = bytes_of(p, message, c->out_elements);
+    spsh_status rc = p->is_device ? put_down(p, message, out, c->out_elements, err) : SPSH_OK;
+    if (rc == SPSH_OK)
+        rc = p->comm->ops->receive_fn(p->comm, next, TAG_GRADIENTS, c->gradients.data, bytes,
+                                      &c->coming, err);
     return rc != SPSH_OK ? rc
-                         : p->comm->ops->send_fn(p->comm, next, TAG_ACTIVATIONS, out.data, bytes,
-                                                 &c->sent, err);
+                         : p->comm->ops->send_fn(p->comm, next, TAG_ACTIVATIONS, message.data,
+                                                 bytes, &c->sent, err);
 }
 
 static spsh_status go_forward(spsh__stages *p, uint32_t micro_batch, const spsh__model_batch *batch,
@@ -362,11 +428,11 @@ static spsh_status go_forward(spsh__stages *p, uint32_t micro_batch, const spsh_
     const size_t rows = rows_of(p, batch);
     spsh__backend_buffer out = {NULL, false};
     spsh_status rc = wait_for(p, &c->sent, err);
+    if (rc == SPSH_OK && p->comm->rank > 0)
+        rc = put_up(p, spsh__model_stage_in(c->model), p->in,
+                    rows * spsh__model_stage_in_width(c->model), err);
     if (rc != SPSH_OK)
         return rc;
-    if (p->comm->rank > 0)
-        p->ops->copy_fn(p->backend, spsh__model_stage_in(c->model), p->in,
-                        rows * spsh__model_stage_in_width(c->model));
     p->ops->copy_fn(p->backend, c->statistics, p->statistics_before, p->statistics_elements);
     rc = spsh__model_forward(c->model, batch, true, &out, p->out_lengths, err);
     if (rc != SPSH_OK)
@@ -410,7 +476,7 @@ spsh_status spsh__stages_put(spsh__stages *p, uint32_t micro_batch, const spsh__
         const size_t elements =
             rows_of(p, batch) * spsh__model_stage_in_width(p->contexts[0].model);
         rc = p->comm->ops->receive_fn(p->comm, p->comm->rank - 1, TAG_ACTIVATIONS, p->in.data,
-                                      bytes_of(p, elements), &coming, err);
+                                      bytes_of(p, p->in, elements), &coming, err);
     }
     if (rc == SPSH_OK)
         rc = take_back(p, true, err);

@@ -28,7 +28,7 @@
 typedef struct spsh__stages spsh__stages;
 
 typedef struct spsh__stages_options {
-    spsh__backend *backend; /* must be on the host */
+    spsh__backend *backend; /* same kind and precision on all ranks */
     spsh__comm *comm;       /* its ranks are the stages */
     /* borrowed until open returns */
     const spsh__model_shape *shape;
@@ -36,7 +36,7 @@ typedef struct spsh__stages_options {
     const uint32_t *cuts; /* first blocks of stages 1, 2, ...; NULL: balance by work */
     uint32_t cut_count;
     /* Compute the loss after forward, on the last stage. Writes the model's
-     * spsh__model_logit_gradients. */
+     * spsh__model_logit_gradients. Returns after spsh__backend_finish. */
     spsh_status (*loss_fn)(void *user, uint32_t micro_batch, spsh__model *model,
                            spsh__backend_buffer logits, spsh_error *err);
     /* See on_bucket_fn and skip_leaf_fn of the strategy. */
@@ -45,8 +45,7 @@ typedef struct spsh__stages_options {
     void *user;
 } spsh__stages_options;
 
-/* Open the stages. SPSH_E_UNSUPPORTED: the backend is a device; SPSH_E_INVALID_ARG: bad cuts, or
- * more ranks than blocks. */
+/* Open the stages. SPSH_E_INVALID_ARG: bad cuts, or more ranks than blocks. */
 spsh_status spsh__stages_open(const spsh__stages_options *options, spsh__stages **ret,
                               spsh_error *err);
 /* Close the stages. NULL is fine. After a failure in the middle of a step, mark comm as failed

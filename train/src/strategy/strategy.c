@@ -203,7 +203,7 @@ static spsh_status open_sum(spsh__strategy *s, bool is_whole, spsh_error *err)
     spsh__collectives *collectives = NULL;
     const bool is_device = l->backend->ops->stream_fn != NULL;
     spsh_status rc = SPSH_OK;
-    if (!is_device)
+    if (!is_device || (l->comm->world_size == 1 && l->exchange == SPSH__EXCHANGE_NCCL))
         l->exchange = SPSH__EXCHANGE_AUTO;
     if (is_device && l->exchange != SPSH__EXCHANGE_HOST && l->comm->world_size > 1)
         rc = open_collectives(l, &collectives, err);

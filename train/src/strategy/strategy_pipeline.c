@@ -47,18 +47,54 @@ static spsh__backend_buffer at(const spsh__learner *l, spsh__backend_buffer buff
     return spsh__at(l->backend->ops, buffer, (size_t)(part->offset - first));
 }
 
-static spsh_status move(const spsh__learner *l, uint32_t rank, bool is_in,
-                        spsh__backend_buffer buffer, uint64_t count, spsh_error *err)
+/* Memory for one block. */
+typedef struct scratch {
+    spsh__backend_buffer block; /* with parts of other stages */
+    float *values;              /* parts of a device, as messages; NULL: on the host */
+} scratch;
+
+static spsh_status open_scratch(const spsh__learner *l, scratch *ret, spsh_error *err)
 {
-    spsh__comm *c = l->staged->comm;
-    const size_t bytes = (size_t)count * l->backend->ops->element_bytes;
-    return is_in ? spsh__comm_receive(c, rank, TAG_BLOCK, buffer.data, bytes, err)
-                 : spsh__comm_send(c, rank, TAG_BLOCK, buffer.data, bytes, err);
+    if (l->backend->ops->stream_fn != NULL) {
+        ret->values = spsh__new(&l->backend->allocator, SPSH__BLOCK_ELEMENTS, sizeof(float));
+        if (ret->values == NULL)
+            return SPSH_NO_MEMORY(err);
+    }
+    return l->backend->ops->alloc_fn(l->backend, SPSH__BLOCK_ELEMENTS, &ret->block, err);
 }
 
-/* Square a block that begins in this stage. scratch: one block, for the parts of other stages. */
-static spsh_status square_block(const spsh__learner *l, const spsh__slice *block,
-                                spsh__backend_buffer scratch, double *ret, spsh_error *err)
+static void close_scratch(const spsh__learner *l, const scratch *s)
+{
+    l->backend->ops->free_fn(l->backend, s->block);
+    spsh__free(&l->backend->allocator, s->values);
+}
+
+static spsh_status send_part(const spsh__learner *l, uint32_t rank, const scratch *s,
+                             spsh__backend_buffer part, uint64_t count, spsh_error *err)
+{
+    const spsh__backend_ops *ops = l->backend->ops;
+    if (s->values != NULL)
+        ops->read_f32_fn(l->backend, s->values, part, (size_t)count);
+    return spsh__comm_send(l->staged->comm, rank, TAG_BLOCK,
+                           s->values != NULL ? s->values : part.data,
+                           (size_t)count * ops->element_bytes, err);
+}
+
+static spsh_status receive_part(const spsh__learner *l, uint32_t rank, const scratch *s,
+                                spsh__backend_buffer part, uint64_t count, spsh_error *err)
+{
+    const spsh__backend_ops *ops = l->backend->ops;
+    const spsh_status rc = spsh__comm_receive(l->staged->comm, rank, TAG_BLOCK,
+                                              s->values != NULL ? s->values : part.data,
+                                              (size_t)count * ops->element_bytes, err);
+    if (rc == SPSH_OK && s->values != NULL)
+        ops->write_f32_fn(l->backend, part, s->values, (size_t)count);
+    return rc;
+}
+
+/* Square a block that begins in this stage. */
+static spsh_status square_block(const spsh__learner *l, const spsh__slice *block, const scratch *s,
+                                double *ret, spsh_error *err)
 {
     const spsh__backend_ops *ops = l->backend->ops;
     const spsh__slice *stages = l->staged->stages;
@@ -70,20 +106,20 @@ static spsh_status square_block(const spsh__learner *l, const spsh__slice *block
         *ret = ops->square_sum_fn(l->backend, here, (size_t)block->count);
         return SPSH_OK;
     }
-    ops->copy_fn(l->backend, at(l, scratch, block->offset, &mine), here, (size_t)mine.count);
+    ops->copy_fn(l->backend, at(l, s->block, block->offset, &mine), here, (size_t)mine.count);
     for (uint32_t r = own; rc == SPSH_OK && r-- > 0;) { /* earlier stages have the rest of the
                                                            block */
         const spsh__slice part = part_of(&stages[r], block);
         if (part.count > 0)
-            rc = move(l, r, true, at(l, scratch, block->offset, &part), part.count, err);
+            rc = receive_part(l, r, s, at(l, s->block, block->offset, &part), part.count, err);
     }
-    *ret = ops->square_sum_fn(l->backend, scratch, (size_t)block->count);
+    *ret = ops->square_sum_fn(l->backend, s->block, (size_t)block->count);
     return rc;
 }
 
 /* Ranks send blocks only in one direction, so that no two ranks wait for each other. */
-static spsh_status take_block(const spsh__learner *l, const spsh__slice *block,
-                              spsh__backend_buffer scratch, double *ret, spsh_error *err)
+static spsh_status take_block(const spsh__learner *l, const spsh__slice *block, const scratch *s,
+                              double *ret, spsh_error *err)
 {
     const spsh__slice *stages = l->staged->stages;
     const uint32_t own = l->staged->comm->rank;
@@ -92,10 +128,10 @@ static spsh_status take_block(const spsh__learner *l, const spsh__slice *block,
     while (block->offset >= stages[owner].offset + stages[owner].count)
         owner--;
     if (owner == own)
-        return square_block(l, block, scratch, ret, err);
+        return square_block(l, block, s, ret, err);
     if (mine.count == 0)
         return SPSH_OK;
-    return move(l, owner, false, at(l, l->gradients, stages[own].offset, &mine), mine.count, err);
+    return send_part(l, owner, s, at(l, l->gradients, stages[own].offset, &mine), mine.count, err);
 }
 
 static uint64_t block_count_of(const spsh__staged *staged)
@@ -106,8 +142,8 @@ static uint64_t block_count_of(const spsh__staged *staged)
     return count;
 }
 
-static spsh_status take_blocks(const spsh__learner *l, spsh__backend_buffer scratch,
-                               double *squares, spsh_error *err)
+static spsh_status take_blocks(const spsh__learner *l, const scratch *s, double *squares,
+                               spsh_error *err)
 {
     spsh_status rc = SPSH_OK;
     for (uint32_t b = 0; b < l->staged->bucket_count; b++) {
@@ -116,7 +152,7 @@ static spsh_status take_blocks(const spsh__learner *l, spsh__backend_buffer scra
             const uint64_t left = bucket->count - i;
             const spsh__slice block = {bucket->offset + i,
                                        left < SPSH__BLOCK_ELEMENTS ? left : SPSH__BLOCK_ELEMENTS};
-            rc = take_block(l, &block, scratch, squares++, err);
+            rc = take_block(l, &block, s, squares++, err);
         }
     }
     return rc;
@@ -126,13 +162,16 @@ static spsh_status pipeline_square_sum(spsh__strategy *s, double *ret, spsh_erro
 {
     const spsh__learner *l = s->learner;
     const uint64_t count = block_count_of(l->staged);
-    spsh__backend_buffer scratch = {NULL, false};
+    scratch one = {
+        {NULL, false},
+        NULL
+    };
     double *squares = spsh__new(&s->allocator, count, sizeof(*squares));
     if (squares == NULL)
         return SPSH_NO_MEMORY(err);
-    spsh_status rc = l->backend->ops->alloc_fn(l->backend, SPSH__BLOCK_ELEMENTS, &scratch, err);
+    spsh_status rc = open_scratch(l, &one, err);
     if (rc == SPSH_OK)
-        rc = take_blocks(l, scratch, squares, err);
+        rc = take_blocks(l, &one, squares, err);
     if (rc == SPSH_OK) /* all ranks except one have 0 */
         rc = spsh__comm_all_reduce(l->staged->comm, SPSH__COMM_F64, SPSH__COMM_SUM, squares,
                                    (size_t)count, err);
@@ -140,7 +179,7 @@ static spsh_status pipeline_square_sum(spsh__strategy *s, double *ret, spsh_erro
     for (uint64_t i = 0; i < count; i++)
         sum += squares[i];
     *ret = sum;
-    l->backend->ops->free_fn(l->backend, scratch);
+    close_scratch(l, &one);
     spsh__free(&s->allocator, squares);
     return rc;
 }
