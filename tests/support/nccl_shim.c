@@ -198,14 +198,15 @@ static size_t given_bytes(const shim_comm *c, const job *j)
 /* Bytes that a rank sends to others, on a ring or directly. */
 static size_t sent_bytes(const shim_comm *c, const job *j)
 {
+    const size_t others = c->world > 1 ? c->world - 1 : 0;
     switch (j->kind) {
-    case ALL_REDUCE: return 2 * row_bytes(j) * (c->world - 1) / c->world;
+    case ALL_REDUCE: return 2 * row_bytes(j) * others / (others + 1);
     case BROADCAST: return c->rank == 0 ? row_bytes(j) : 0;
     case REDUCE_SCATTER:
     case ALL_GATHER:
     case EXCHANGE: break;
     }
-    return row_bytes(j) * (c->world - 1);
+    return row_bytes(j) * others;
 }
 
 static bool all_finished(const shim_comm *c, uint64_t number)
