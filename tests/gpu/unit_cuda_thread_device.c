@@ -22,7 +22,7 @@ static void *find(const char *symbol)
 
 static void test_recurrent_layers(void)
 {
-    static const spsh__rnn_job job;
+    static const spsh__rnn_grid_job job;
     const spsh__device_train_plan plan = {.device = OTHER, .precision = SPSH__BF16};
     const spsh__cudnn_plan layer_plan = {
         .shape = {SPSH__CELL_LSTM, 1, 1, 1, 1}
