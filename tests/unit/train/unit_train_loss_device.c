@@ -450,6 +450,56 @@ static void test_log_softmax(void)
     check_status();
 }
 
+/* Widths with one thread per row, several, and a block. Few different values, so that most rows
+ * have equals; rows of NaN, of -infinity, and of NaN for infinity, as log_softmax leaves them. */
+static void check_argmax(spsh__backend *cpu, uint32_t row_count, uint32_t width, uint64_t *random)
+{
+    const size_t count = (size_t)row_count * width;
+    float *values = malloc(count * sizeof(*values));
+    uint32_t *want = calloc(row_count, sizeof(*want)), *got = calloc(row_count, sizeof(*got));
+    REQUIRE(values != NULL && want != NULL && got != NULL);
+    for (size_t i = 0; i < count; i++) {
+        const size_t row = i / width, kind = row % 9;
+        const bool is_nan = kind == 6 || (kind == 7 && below(random, 3) == 0);
+        values[i] = is_nan      ? NAN
+                    : kind >= 7 ? -INFINITY
+                                : -(float)below(random, kind == 0 ? 1000000 : 3);
+    }
+    for (size_t k = 0; k < ORDERS; k++) {
+        spsh__backend *const both[] = {cpu, device};
+        set_order(k);
+        memset(got, 0xff, row_count * sizeof(*got));
+        for (size_t i = 0; i < 2; i++) {
+            spsh__backend *b = both[i];
+            spsh__backend_buffer x = {NULL, false};
+            REQUIRE(b->ops->alloc_fn(b, count, &x, &err) == SPSH_OK);
+            b->ops->write_f32_fn(b, x, values, count);
+            b->ops->argmax_fn(b, row_count, width, x, i == 0 ? want : got);
+            spsh__backend_finish(b);
+            b->ops->free_fn(b, x);
+        }
+        for (uint32_t i = 0; i < row_count; i++)
+            CHECK_U64(got[i], want[i]);
+    }
+    set_order(0);
+    free(values);
+    free(want);
+    free(got);
+}
+
+static void test_argmax_is_the_cpus(void)
+{
+    static const uint32_t widths[] = {1, 2, 7, 29, 256, 1000, 5000};
+    spsh__backend *cpu = NULL;
+    uint64_t random = seed + 6;
+    REQUIRE(spsh__backend_open("cpu", 1, spsh_allocator_default(), &cpu, &err) == SPSH_OK);
+    for (size_t i = 0; i < sizeof(widths) / sizeof(widths[0]); i++)
+        check_argmax(cpu, 1 + below(&random, widths[i] > 500 ? 40 : 600), widths[i], &random);
+    check_argmax(cpu, 9, 32000, &random);
+    spsh__backend_close(cpu);
+    check_status();
+}
+
 static spsh__backend *open_device(spsh__precision precision)
 {
     const spsh__backend_options options = {
@@ -478,6 +528,7 @@ TEST_MAIN(unit_train_loss_device)
     RUN(test_cross_entropy);
     RUN(test_no_rows_are_no_work);
     RUN(test_log_softmax);
+    RUN(test_argmax_is_the_cpus);
     spsh__backend_close(device);
     for (spsh__precision p = SPSH__BF16; p <= SPSH__FP16; p++) {
         device = open_device(p);

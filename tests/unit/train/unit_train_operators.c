@@ -451,12 +451,31 @@ static void edge_mix(void)
     }
 }
 
+/* The first of equals. -0 equals 0. Nothing exceeds a NaN at the beginning, and later ones exceed
+ * nothing. */
+static void edge_argmax(void)
+{
+    const double nan = NAN, none = -INFINITY;
+    const double rows[] = {-1,   -1,  -1,  -2,  -1,   -1,   -3,   -0.0, 0,   -5,  -4,
+                           -1.5, nan, nan, nan, none, none, none, none, nan, none};
+    static const uint32_t want[] = {0, 1, 1, 2, 0, 0, 0};
+    uint32_t got[7] = {0};
+    const spsh__backend_buffer x = with_values(rows, 21);
+    memset(got, 0xff, sizeof(got));
+    edge->ops->argmax_fn(edge, 7, 3, x, got);
+    for (size_t i = 0; i < 7; i++)
+        CHECK_U64(got[i], want[i]);
+    edge->ops->argmax_fn(edge, 0, 3, x, NULL);
+    edge->ops->free_fn(edge, x);
+}
+
 static void test_edges(void)
 {
     for (size_t i = 0; i < sizeof(backend_names) / sizeof(backend_names[0]); i++) {
         edge = open_backend(backend_names[i], 2);
         edge_memory();
         edge_mix();
+        edge_argmax();
         edge_gemm_keep();
         edge_clip();
         edge_norm();

@@ -525,7 +525,8 @@ static void check_transcribes(void)
     check_nothing_left();
 }
 
-/* A checkpoint written on a device can be evaluated on any backend. */
+/* A checkpoint written on a device can be evaluated on any backend. Without a beam, only one symbol
+ * per frame is read from the device. */
 static void test_evaluates(void)
 {
     char data[1024];
@@ -535,8 +536,17 @@ static void test_evaluates(void)
     (void)snprintf(data, sizeof(data), "%s", at("talk.spsh"));
     options.checkpoint = at("fp16");
     options.datasets = names;
+    uint64_t begin = twin->down_bytes;
     REQUIRE(spsh_evaluate(&options, &there, NULL) == SPSH_OK);
+    const uint64_t symbol_bytes = twin->down_bytes - begin;
     check_transcribes();
+    options.beam_width = 1;
+    begin = twin->down_bytes;
+    REQUIRE(spsh_evaluate(&options, &here, NULL) == SPSH_OK);
+    printf("an evaluation reads %llu bytes, with a beam %llu\n", (unsigned long long)symbol_bytes,
+           (unsigned long long)(twin->down_bytes - begin));
+    CHECK(twin->down_bytes - begin > 4 * symbol_bytes);
+    options.beam_width = 0;
     twin->capability = 10; /* a capability that the backend rejects */
     REQUIRE(spsh_evaluate(&options, &here, NULL) == SPSH_OK);
     twin->capability = 90;

@@ -368,6 +368,10 @@ typedef struct spsh__backend_ops {
     /* y may be x */
     void (*log_softmax_fn)(spsh__backend *b, size_t rows, uint32_t width, spsh__backend_buffer x,
                            spsh__backend_buffer y);
+    /* ret, on the host: the first maximum of each row, as row[i] > row[best] decides it from i = 1
+     * on. Rows with NaN: as log_softmax leaves them. */
+    void (*argmax_fn)(spsh__backend *b, size_t rows, uint32_t width, spsh__backend_buffer x,
+                      uint32_t *ret);
 
     /* square_sum: in double. axpy: y += factor * x. mix: y += factor * (theirs - mine); mine may be
      * y */
@@ -381,7 +385,7 @@ typedef struct spsh__backend_ops {
     void (*adamw_fn)(spsh__backend *b, const spsh__adamw *o, const spsh__update *u);
 
     /* ---- NULL in backends on the host. Operators of a device return before their work is done.
-     * Their results on the host (losses) are valid after finish_fn. Host inputs (labels, states,
+     * Their results on the host (losses, argmax) are valid after finish_fn. Host inputs (labels, states,
      * weights) have been read when an operator returns. Functions that return a number, or read,
      * wait. */
     spsh_status (*alloc_half_fn)(spsh__backend *b, size_t count, spsh__backend_buffer *ret,
@@ -445,6 +449,7 @@ typedef struct spsh__backend_ops {
     X(ctc)                                                                                         \
     X(cross_entropy)                                                                               \
     X(log_softmax)                                                                                 \
+    X(argmax)                                                                                      \
     X(square_sum)                                                                                  \
     X(scale)                                                                                       \
     X(axpy)                                                                                        \

@@ -39,6 +39,31 @@ void spsh__cpu_log_softmax(spsh__backend *b, size_t rows, uint32_t width, spsh__
     spsh__cpu_run(b, log_softmax_part, &w, part_count(&w));
 }
 
+typedef struct argmax_work {
+    spsh__rows_work rows;
+    uint32_t *found;
+} argmax_work;
+
+static void argmax_part(void *work, size_t part)
+{
+    const argmax_work *w = (const argmax_work *)work;
+    for (size_t row = part * w->rows.rows_per_part; row < spsh__rows_end(&w->rows, part); row++) {
+        const float *x = w->rows.from + row * w->rows.width;
+        uint32_t best = 0;
+        for (uint32_t i = 1; i < w->rows.width; i++)
+            best = x[i] > x[best] ? i : best;
+        w->found[row] = best;
+    }
+}
+
+void spsh__cpu_argmax(spsh__backend *b, size_t rows, uint32_t width, spsh__backend_buffer x,
+                      uint32_t *ret)
+{
+    argmax_work w = {.rows = softmax_work_of(b, rows, width, spsh__f32(x), NULL)};
+    w.found = ret;
+    spsh__cpu_run(b, argmax_part, &w, part_count(&w.rows));
+}
+
 /* --- cross-entropy --- */
 
 typedef struct entropy_work {

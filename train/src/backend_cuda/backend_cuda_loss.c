@@ -67,6 +67,43 @@ void spsh__cuda_log_softmax(spsh__backend *b, size_t rows, uint32_t width, spsh_
                                                 SPSH__CUDA_JOB(&job, uses, 2)});
 }
 
+/* ---- argmax */
+
+typedef struct argmax_taker {
+    uint32_t *to;
+    size_t rows;
+} argmax_taker;
+
+static void take_places(const void *user, const void *bytes)
+{
+    const argmax_taker *taker = user;
+    memcpy(taker->to, bytes, taker->rows * sizeof(*taker->to));
+}
+
+void spsh__cuda_argmax(spsh__backend *b, size_t rows, uint32_t width, spsh__backend_buffer x,
+                       uint32_t *ret)
+{
+    const uint32_t log2 = group_log2(width);
+    const size_t found_bytes = rows * sizeof(*ret);
+    if (rows == 0 || width == 0)
+        return;
+    uint32_t *found = spsh__cuda_scratch(b, SCRATCH_ROWS, found_bytes);
+    if (found == NULL)
+        return;
+    const spsh__argmax_job job = {spsh__cuda_array(b, x), found, rows, width, log2};
+    const spsh__device_use uses[] = {
+        spsh__cuda_reads(x, rows * width), {found, found_bytes, 1}
+    };
+    spsh__cuda_launch(b, &(spsh__kernel_launch){.kernel = SPSH__KERNEL_ARGMAX,
+                                                .blocks_x = row_blocks(rows, log2),
+                                                .blocks_y = 1,
+                                                .shared_bytes = SPSH__LOSS_ROW_BYTES,
+                                                SPSH__CUDA_JOB(&job, uses, 2)});
+    argmax_taker taker = {.rows = rows};
+    taker.to = ret;
+    spsh__cuda_download(b, found, found_bytes, take_places, &taker, sizeof(taker));
+}
+
 /* ---- cross-entropy */
 
 typedef struct entropy_taker {

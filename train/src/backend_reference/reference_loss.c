@@ -41,6 +41,14 @@ static uint32_t first_greatest(const double *x, uint32_t width)
     return best;
 }
 
+void spsh__reference_argmax(spsh__backend *b, size_t rows, uint32_t width, spsh__backend_buffer x,
+                            uint32_t *ret)
+{
+    (void)b;
+    for (size_t row = 0; width > 0 && row < rows; row++)
+        ret[row] = first_greatest(spsh__f64(x) + row * width, width);
+}
+
 static void row_gradient(const spsh__cross_entropy *c, const double *x, uint32_t state, double *dx)
 {
     const bool is_learnt = state != UINT32_MAX;

@@ -31,6 +31,7 @@
 /* X(NUMBER, name, type of the job) */
 #define SPSH__KERNELS_LOSS(X)                                                                      \
     X(LOG_SOFTMAX, log_softmax, spsh__softmax_job)                                                 \
+    X(ARGMAX, argmax, spsh__argmax_job)                                                            \
     X(CROSS_ENTROPY, cross_entropy, spsh__entropy_job)                                             \
     X(ENTROPY_SUMS, entropy_sums, spsh__entropy_sums_job)                                          \
     X(CTC_ROWS, ctc_rows, spsh__ctc_job)                                                           \
@@ -48,6 +49,13 @@ typedef struct spsh__softmax_job {
     uint64_t rows;
     uint32_t width, group_log2;
 } spsh__softmax_job;
+
+typedef struct spsh__argmax_job {
+    spsh__device_array x;
+    uint32_t *found; /* [rows] */
+    uint64_t rows;
+    uint32_t width, group_log2;
+} spsh__argmax_job;
 
 /* A row with a label: loss = most - own + ln sum. most: maximum logit; own: logit of the label. */
 typedef struct spsh__entropy_row {
@@ -355,14 +363,21 @@ DEVICE device_line_found device_line_found_of(const spsh__kernel_block *block,
     return found;
 }
 
-/* best, place, and sum of each group, at the group's first thread. */
+/* best and place of each group, at the group's first thread. */
+#define DEVICE_BEST(block_, line_, x_, layout_, group_log2_)                                       \
+    do {                                                                                           \
+        const uint32_t best_step_ = 1U << (group_log2_);                                           \
+        EACH_THREAD(block_, device_line here_ = (line_);                                           \
+                    device_line_best(&here_, x_, layout_, thread));                                \
+        for (uint32_t half_ = best_step_ / 2; half_ > 0; half_ /= 2)                               \
+            EACH_THREAD(block_, device_fold_best(layout_, best_step_, half_, thread));             \
+    } while (0)
+
+/* ... and sum. */
 #define DEVICE_LINES(block_, line_, x_, layout_, group_log2_)                                      \
     do {                                                                                           \
         const uint32_t step_ = 1U << (group_log2_);                                                \
-        EACH_THREAD(block_, device_line here_ = (line_);                                           \
-                    device_line_best(&here_, x_, layout_, thread));                                \
-        for (uint32_t half_ = step_ / 2; half_ > 0; half_ /= 2)                                    \
-            EACH_THREAD(block_, device_fold_best(layout_, step_, half_, thread));                  \
+        DEVICE_BEST(block_, line_, x_, layout_, group_log2_);                                      \
         EACH_THREAD(block_, device_line here_ = (line_);                                           \
                     device_line_sum(&here_, x_, layout_, thread));                                 \
         for (uint32_t half_ = step_ / 2; half_ > 0; half_ /= 2)                                    \
@@ -389,6 +404,24 @@ DEVICE void spsh__kernel_log_softmax(const spsh__softmax_job *job, const spsh__k
     DEVICE_LINES(block, device_line_of(block, job->group_log2, job->rows, job->width, thread),
                  &job->x, &layout, job->group_log2);
     EACH_THREAD(block, device_put_log_softmax(job, block, thread));
+}
+
+/* -------------------------------------------------------------------------------------- argmax */
+
+DEVICE void device_put_argmax(const spsh__argmax_job *job, const spsh__kernel_block *block,
+                              uint32_t thread)
+{
+    const device_line line = device_line_of(block, job->group_log2, job->rows, job->width, thread);
+    if (line.is_there && line.lane == 0)
+        job->found[line.row] = device_line_layout_of(block).place[thread];
+}
+
+DEVICE void spsh__kernel_argmax(const spsh__argmax_job *job, const spsh__kernel_block *block)
+{
+    const device_line_layout layout = device_line_layout_of(block);
+    DEVICE_BEST(block, device_line_of(block, job->group_log2, job->rows, job->width, thread),
+                &job->x, &layout, job->group_log2);
+    EACH_THREAD(block, device_put_argmax(job, block, thread));
 }
 
 /* ------------------------------------------------------------------------------- cross-entropy */

@@ -22,10 +22,17 @@ typedef struct spsh__score_rows {
     uint32_t blank;
 } spsh__score_rows;
 
-/* Take the most probable symbol of each frame (the first of equals), merge repeats, and drop
- * blanks. Returns the number of labels written, at most capacity (one per frame is enough). Any
- * thread. */
-uint32_t spsh__decode_greedy(const spsh__score_rows *rows, uint32_t *labels, uint32_t capacity);
+/* The most probable symbol of frame t is symbols[t * stride]. */
+typedef struct spsh__best_symbols {
+    const uint32_t *symbols;
+    uint32_t frames;
+    size_t stride;
+    uint32_t blank;
+} spsh__best_symbols;
+
+/* Merge repeats, and drop blanks. Returns the number of labels written, at most capacity (one per
+ * frame is enough). Any thread. */
+uint32_t spsh__decode_greedy(const spsh__best_symbols *best, uint32_t *labels, uint32_t capacity);
 
 /* Memory of one thread: about 30 bytes per frame and beam position. beam_width: at least 1.
  * SPSH_E_INVALID_ARG, _LIMIT, _NO_MEMORY. */

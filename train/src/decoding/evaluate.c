@@ -15,9 +15,10 @@ typedef struct text_buffer {
 
 struct spsh__evaluator {
     spsh__evaluator_options o;
-    spsh__beam *beam; /* NULL: greedy */
-    float *rows;      /* log probabilities of a batch, [frames][batch][symbols] */
-    uint32_t *labels; /* labels of one utterance, frames_max entries */
+    spsh__beam *beam;  /* NULL: greedy */
+    float *rows;       /* with a beam: log probabilities of a batch, [frames][batch][symbols] */
+    uint32_t *symbols; /* without: the most probable symbols, [frames][batch] */
+    uint32_t *labels;  /* labels of one utterance, frames_max entries */
     uint32_t *out_lengths;
     spsh__ctc_result *losses;
     text_buffer found, reference;
@@ -52,28 +53,38 @@ static spsh_status forward(spsh__evaluator *e, const spsh__feed_batch *b, uint32
     return spsh__model_forward(e->o.model, &batch, false, ret_logits, e->out_lengths, err);
 }
 
-/* Copy rows of log probabilities to the host. The logits are overwritten. */
+/* Copy log probabilities, or only the most probable symbols, to the host. The logits are
+ * overwritten. */
 static spsh_status read_rows(spsh__evaluator *e, size_t rows, spsh__backend_buffer logits,
                              spsh_error *err)
 {
     const spsh__backend_ops *ops = e->o.backend->ops;
     ops->log_softmax_fn(e->o.backend, rows, e->o.symbols, logits, logits);
-    ops->read_f32_fn(e->o.backend, e->rows, logits, rows * e->o.symbols);
+    if (e->beam != NULL)
+        ops->read_f32_fn(e->o.backend, e->rows, logits, rows * e->o.symbols);
+    else
+        ops->argmax_fn(e->o.backend, rows, e->o.symbols, logits, e->symbols);
+    spsh__backend_finish(e->o.backend);
     return ops->status_fn(e->o.backend, err);
+}
+
+static uint32_t find_labels(spsh__evaluator *e, uint32_t n, uint32_t batch)
+{
+    const uint32_t frames = e->out_lengths[n], symbols = e->o.symbols;
+    double score = 0;
+    if (e->beam == NULL)
+        return spsh__decode_greedy(
+            &(spsh__best_symbols){e->symbols + n, frames, batch, SPSH__VOCABULARY_BLANK}, e->labels,
+            e->o.limits.frames_max);
+    const spsh__score_rows rows = {e->rows + (size_t)n * symbols, frames, symbols,
+                                   (size_t)batch * symbols, SPSH__VOCABULARY_BLANK};
+    return spsh__decode_beam(e->beam, &rows, e->labels, e->o.limits.frames_max, &score);
 }
 
 /* Decode utterance n of the rows into e->found. */
 static spsh_status decode(spsh__evaluator *e, uint32_t n, uint32_t batch, spsh_error *err)
 {
-    const spsh__score_rows rows = {e->rows + (size_t)n * e->o.symbols, e->out_lengths[n],
-                                   e->o.symbols, (size_t)batch * e->o.symbols,
-                                   SPSH__VOCABULARY_BLANK};
-    double score = 0;
-    uint32_t count = 0;
-    if (e->beam != NULL)
-        count = spsh__decode_beam(e->beam, &rows, e->labels, e->o.limits.frames_max, &score);
-    else
-        count = spsh__decode_greedy(&rows, e->labels, e->o.limits.frames_max);
+    const uint32_t count = find_labels(e, n, batch);
     const size_t length = spsh__vocabulary_decode(e->o.vocabulary, e->labels, count, e->found.text,
                                                   e->found.capacity);
     if (length < e->found.capacity)
@@ -300,14 +311,17 @@ static spsh_status open_for_texts(spsh__evaluator *e, spsh_error *err)
     const spsh__model_limits *l = &e->o.limits;
     /* The model returns at most one row per utterance more than its input has. */
     const uint64_t rows = l->rows_max + l->batch_max;
-    e->rows = calloc(rows, e->o.symbols * sizeof(float));
+    if (e->o.beam_width > 0)
+        e->rows = calloc(rows, e->o.symbols * sizeof(float));
+    else
+        e->symbols = calloc(rows, sizeof(*e->symbols));
     e->labels = calloc(l->frames_max, sizeof(*e->labels));
     e->out_lengths = calloc(l->batch_max, sizeof(*e->out_lengths));
     e->losses = calloc(l->batch_max, sizeof(*e->losses));
-    spsh_status rc =
-        e->rows == NULL || e->labels == NULL || e->out_lengths == NULL || e->losses == NULL
-            ? SPSH_NO_MEMORY(err)
-            : SPSH_OK;
+    spsh_status rc = (e->rows == NULL && e->symbols == NULL) || e->labels == NULL ||
+                             e->out_lengths == NULL || e->losses == NULL
+                         ? SPSH_NO_MEMORY(err)
+                         : SPSH_OK;
     if (rc == SPSH_OK)
         rc = grow(&e->found, TEXT_AT_FIRST, err);
     if (rc == SPSH_OK)
@@ -344,6 +358,7 @@ void spsh__evaluator_close(spsh__evaluator *e)
     spsh__beam_close(e->beam);
     spsh__frame_cutter_close(e->cutter);
     free(e->rows);
+    free(e->symbols);
     free(e->labels);
     free(e->out_lengths);
     free(e->losses);
