@@ -445,6 +445,23 @@ spsh_status __wrap_spsh__host_arenas_land(const spsh__host_arenas *a, spsh_error
         (void)usleep(1000);
     return __real_spsh__host_arenas_land(a, err);
 }
+
+static uint32_t forwards; /* batches of models so far */
+
+spsh_status __real_spsh__model_forward(spsh__model *m, const spsh__model_batch *batch,
+                                       bool is_training, spsh__backend_buffer *ret_logits,
+                                       uint32_t *ret_lengths, spsh_error *err);
+spsh_status __wrap_spsh__model_forward(spsh__model *m, const spsh__model_batch *batch,
+                                       bool is_training, spsh__backend_buffer *ret_logits,
+                                       uint32_t *ret_lengths, spsh_error *err);
+
+spsh_status __wrap_spsh__model_forward(spsh__model *m, const spsh__model_batch *batch,
+                                       bool is_training, spsh__backend_buffer *ret_logits,
+                                       uint32_t *ret_lengths, spsh_error *err)
+{
+    forwards++;
+    return __real_spsh__model_forward(m, batch, is_training, ret_logits, ret_lengths, err);
+}
 /* NOLINTEND(bugprone-reserved-identifier,readability-identifier-naming) */
 
 static void count_step(kit_run *run, uint64_t step)
@@ -525,7 +542,16 @@ static void check_transcribes(void)
     check_nothing_left();
 }
 
-/* A checkpoint written on a device can be evaluated on any backend. Without a beam, only one symbol
+/* Batches that were enqueued when the first utterance was decoded. */
+static void on_heard(void *user, spsh_bytes id, const char *reference, const char *found)
+{
+    uint32_t *first = user;
+    (void)id, (void)reference, (void)found;
+    *first = *first == 0 ? forwards : *first;
+}
+
+/* A checkpoint written on a device can be evaluated on any backend. A batch is decoded after the
+ * next one was enqueued. Without a beam, only one symbol
  * per frame is read from the device. */
 static void test_evaluates(void)
 {
@@ -536,9 +562,15 @@ static void test_evaluates(void)
     (void)snprintf(data, sizeof(data), "%s", at("talk.spsh"));
     options.checkpoint = at("fp16");
     options.datasets = names;
+    uint32_t first = 0;
     uint64_t begin = twin->down_bytes;
+    options.heard_fn = on_heard;
+    options.heard_user = &first;
+    forwards = 0;
     REQUIRE(spsh_evaluate(&options, &there, NULL) == SPSH_OK);
     const uint64_t symbol_bytes = twin->down_bytes - begin;
+    CHECK_U64(first, 2);
+    CHECK(forwards > 2);
     check_transcribes();
     options.beam_width = 1;
     begin = twin->down_bytes;

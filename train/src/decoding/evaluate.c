@@ -1,4 +1,11 @@
-/* evaluate.c: see evaluate.h. */
+/* evaluate.c: see evaluate.h.
+ *
+ *     device    forward, loss 7 | best symbols 7      forward, loss 8 | ...
+ *     host                        decode, compare 6                     decode, compare 7
+ *
+ * The host decodes a batch while the device computes the next one. A batch of the feed is valid only
+ * until the next one, so its ids and references are copied.
+ */
 #include "evaluate.h"
 
 #include <math.h>
@@ -13,16 +20,29 @@ typedef struct text_buffer {
     size_t capacity;
 } text_buffer;
 
+typedef struct text_sizes {
+    size_t id, reference;
+} text_sizes;
+
+/* A batch that is being computed, or waits to be decoded. */
+typedef struct heard_batch {
+    uint32_t batch; /* columns of its rows */
+    uint32_t count; /* utterances; 0: none waits */
+    uint32_t *out_lengths;
+    uint32_t *symbols; /* without a beam: the most probable symbols, [frames][batch] */
+    text_buffer texts; /* per utterance: its id, and its normalized reference, each with a NUL */
+    text_sizes *sizes; /* per utterance, without the NUL */
+} heard_batch;
+
 struct spsh__evaluator {
     spsh__evaluator_options o;
-    spsh__beam *beam;  /* NULL: greedy */
-    float *rows;       /* with a beam: log probabilities of a batch, [frames][batch][symbols] */
-    uint32_t *symbols; /* without: the most probable symbols, [frames][batch] */
-    uint32_t *labels;  /* labels of one utterance, frames_max entries */
-    uint32_t *out_lengths;
+    spsh__beam *beam; /* NULL: greedy */
+    float *rows;      /* with a beam: log probabilities of a batch, [frames][batch][symbols] */
+    uint32_t *labels; /* labels of one utterance, frames_max entries */
+    heard_batch batches[2];
+    heard_batch *now, *before; /* the batch that is being computed; the one that is decoded */
     spsh__ctc_result *losses;
-    text_buffer found, reference;
-    uint32_t batch;             /* batch size of the rows that were read */
+    text_buffer found;
     spsh__frame_cutter *cutter; /* NULL: a model with transcripts */
 };
 
@@ -50,41 +70,48 @@ static spsh_status forward(spsh__evaluator *e, const spsh__feed_batch *b, uint32
 {
     const spsh__model_batch batch = spsh__feed_for_model(b);
     *ret_frames = spsh__model_out_frames(e->o.model, b->frames);
-    return spsh__model_forward(e->o.model, &batch, false, ret_logits, e->out_lengths, err);
+    e->now->batch = b->batch;
+    return spsh__model_forward(e->o.model, &batch, false, ret_logits, e->now->out_lengths, err);
 }
 
-/* Copy log probabilities, or only the most probable symbols, to the host. The logits are
- * overwritten. */
-static spsh_status read_rows(spsh__evaluator *e, size_t rows, spsh__backend_buffer logits,
-                             spsh_error *err)
+/* Enqueue the search for the most probable symbols. With a beam, only compute log probabilities.
+ * They overwrite the logits. */
+static void start_rows(spsh__evaluator *e, size_t rows, spsh__backend_buffer logits)
 {
     const spsh__backend_ops *ops = e->o.backend->ops;
     ops->log_softmax_fn(e->o.backend, rows, e->o.symbols, logits, logits);
+    if (e->beam == NULL)
+        ops->argmax_fn(e->o.backend, rows, e->o.symbols, logits, e->now->symbols);
+}
+
+/* Wait for the batch. */
+static spsh_status end_rows(spsh__evaluator *e, size_t rows, spsh__backend_buffer logits,
+                            spsh_error *err)
+{
+    const spsh__backend_ops *ops = e->o.backend->ops;
+    spsh__backend_finish(e->o.backend);
     if (e->beam != NULL)
         ops->read_f32_fn(e->o.backend, e->rows, logits, rows * e->o.symbols);
-    else
-        ops->argmax_fn(e->o.backend, rows, e->o.symbols, logits, e->symbols);
-    spsh__backend_finish(e->o.backend);
     return ops->status_fn(e->o.backend, err);
 }
 
-static uint32_t find_labels(spsh__evaluator *e, uint32_t n, uint32_t batch)
+static uint32_t find_labels(spsh__evaluator *e, const heard_batch *h, uint32_t n)
 {
-    const uint32_t frames = e->out_lengths[n], symbols = e->o.symbols;
+    const uint32_t frames = h->out_lengths[n], symbols = e->o.symbols;
     double score = 0;
     if (e->beam == NULL)
         return spsh__decode_greedy(
-            &(spsh__best_symbols){e->symbols + n, frames, batch, SPSH__VOCABULARY_BLANK}, e->labels,
-            e->o.limits.frames_max);
+            &(spsh__best_symbols){h->symbols + n, frames, h->batch, SPSH__VOCABULARY_BLANK},
+            e->labels, e->o.limits.frames_max);
     const spsh__score_rows rows = {e->rows + (size_t)n * symbols, frames, symbols,
-                                   (size_t)batch * symbols, SPSH__VOCABULARY_BLANK};
+                                   (size_t)h->batch * symbols, SPSH__VOCABULARY_BLANK};
     return spsh__decode_beam(e->beam, &rows, e->labels, e->o.limits.frames_max, &score);
 }
 
-/* Decode utterance n of the rows into e->found. */
-static spsh_status decode(spsh__evaluator *e, uint32_t n, uint32_t batch, spsh_error *err)
+/* Decode utterance n of a batch into e->found. */
+static spsh_status decode(spsh__evaluator *e, const heard_batch *h, uint32_t n, spsh_error *err)
 {
-    const uint32_t count = find_labels(e, n, batch);
+    const uint32_t count = find_labels(e, h, n);
     const size_t length = spsh__vocabulary_decode(e->o.vocabulary, e->labels, count, e->found.text,
                                                   e->found.capacity);
     if (length < e->found.capacity)
@@ -96,22 +123,41 @@ static spsh_status decode(spsh__evaluator *e, uint32_t n, uint32_t batch, spsh_e
     return rc;
 }
 
-static spsh_status normalise(spsh__evaluator *e, spsh_bytes text, spsh_error *err)
+/* Append the id and the normalized reference of an utterance to the texts, at *at. */
+static spsh_status keep_utterance(spsh__evaluator *e, const spsh_batch_utterance *u, size_t *at,
+                                  spsh_error *err)
 {
-    const size_t length =
-        spsh__vocabulary_normalise(e->o.vocabulary, text, e->reference.text, e->reference.capacity);
-    if (length < e->reference.capacity)
-        return SPSH_OK;
-    const spsh_status rc = grow(&e->reference, length + 1, err);
-    if (rc == SPSH_OK)
-        (void)spsh__vocabulary_normalise(e->o.vocabulary, text, e->reference.text,
-                                         e->reference.capacity);
+    text_buffer *texts = &e->now->texts;
+    const text_sizes sizes = {u->id.size_bytes,
+                              spsh__vocabulary_normalise(e->o.vocabulary, u->text, NULL, 0)};
+    const size_t end = *at + sizes.id + 1 + sizes.reference + 1;
+    const spsh_status rc = end > texts->capacity ? grow(texts, 2 * end, err) : SPSH_OK;
+    if (rc != SPSH_OK)
+        return rc;
+    if (sizes.id > 0)
+        memcpy(texts->text + *at, u->id.data, sizes.id);
+    texts->text[*at + sizes.id] = '\0';
+    (void)spsh__vocabulary_normalise(e->o.vocabulary, u->text, texts->text + *at + sizes.id + 1,
+                                     sizes.reference + 1);
+    e->now->sizes[e->now->count++] = sizes;
+    *at = end;
+    return SPSH_OK;
+}
+
+static spsh_status keep_texts(spsh__evaluator *e, const spsh__feed_batch *b, spsh_error *err)
+{
+    spsh_status rc = SPSH_OK;
+    size_t at = 0;
+    e->now->count = 0;
+    for (uint32_t n = 0; n < b->source->utterance_count && rc == SPSH_OK; n++)
+        rc = keep_utterance(e, &b->source->utterances[n], &at, err);
     return rc;
 }
 
-static spsh_status compare(spsh__evaluator *e, spsh__evaluation *sums, spsh_error *err)
+static spsh_status compare(const spsh__evaluator *e, spsh_bytes reference, spsh__evaluation *sums,
+                           spsh_error *err)
 {
-    const spsh_bytes reference = bytes_of(e->reference.text), found = bytes_of(e->found.text);
+    const spsh_bytes found = bytes_of(e->found.text);
     spsh_status rc = spsh__errors_add_words(&sums->words, reference, found, err);
     if (rc == SPSH_OK)
         rc = spsh__errors_add_letters(&sums->letters, reference, found, true, err);
@@ -120,16 +166,39 @@ static spsh_status compare(spsh__evaluator *e, spsh__evaluation *sums, spsh_erro
     return rc;
 }
 
-static void add_losses(spsh__evaluator *e, const spsh__feed_batch *b, uint32_t frames,
-                       spsh__backend_buffer logits, spsh__evaluation *sums)
+/* Decode the batch before, if one waits, and compare it with its references. */
+static spsh_status end_before(spsh__evaluator *e, spsh__evaluation *sums, spsh_error *err)
+{
+    heard_batch *h = e->before;
+    const char *text = h->texts.text;
+    spsh_status rc = SPSH_OK;
+    for (uint32_t n = 0; n < h->count && rc == SPSH_OK; n++) {
+        const spsh_bytes id = {(const uint8_t *)text, h->sizes[n].id};
+        const char *reference = text + id.size_bytes + 1;
+        rc = decode(e, h, n, err);
+        if (rc == SPSH_OK)
+            rc = compare(e, bytes_of(reference), sums, err);
+        if (rc == SPSH_OK && e->o.heard_fn != NULL)
+            e->o.heard_fn(e->o.heard_user, id, reference, e->found.text);
+        text = reference + h->sizes[n].reference + 1;
+    }
+    h->count = 0;
+    return rc;
+}
+
+static void start_losses(spsh__evaluator *e, const spsh__feed_batch *b, uint32_t frames,
+                         spsh__backend_buffer logits)
 {
     const spsh__ctc_shape shape = {frames, b->batch, e->o.symbols, SPSH__VOCABULARY_BLANK, 1};
     const spsh__label_batch labels = {b->labels, b->label_offsets};
     const spsh__ctc_io io = {.logits = logits, .results = e->losses};
     e->o.backend->ops->ctc_fn(e->o.backend, &shape, spsh__model_out_lengths(e->o.model), &labels,
                               &io);
-    spsh__backend_finish(e->o.backend);
-    for (uint32_t n = 0; n < b->batch; n++) {
+}
+
+static void add_losses(const spsh__evaluator *e, uint32_t batch, spsh__evaluation *sums)
+{
+    for (uint32_t n = 0; n < batch; n++) {
         sums->infeasible += e->losses[n].is_infeasible;
         if (!isfinite(e->losses[n].loss))
             continue;
@@ -142,38 +211,48 @@ static void add_losses(spsh__evaluator *e, const spsh__feed_batch *b, uint32_t f
 static void hear_nothing(spsh__evaluator *e, const spsh__feed_batch *b, spsh__evaluation *sums)
 {
     for (uint32_t n = 0; n < b->source->utterance_count; n++) {
-        e->out_lengths[n] = 0;
+        e->now->out_lengths[n] = 0;
         sums->infeasible += b->label_offsets[n + 1] > b->label_offsets[n];
     }
+}
+
+static spsh_status start_batch(spsh__evaluator *e, const spsh__feed_batch *b, size_t *ret_rows,
+                               spsh__backend_buffer *ret_logits, spsh_error *err)
+{
+    uint32_t frames = 0;
+    const spsh_status rc = forward(e, b, &frames, ret_logits, err);
+    if (rc != SPSH_OK)
+        return rc;
+    *ret_rows = (size_t)frames * b->batch;
+    start_losses(e, b, frames, *ret_logits);
+    start_rows(e, *ret_rows, *ret_logits);
+    return SPSH_OK;
 }
 
 static spsh_status add_texts(spsh__evaluator *e, const spsh__feed_batch *b, spsh__evaluation *sums,
                              spsh_error *err)
 {
-    uint32_t frames = 0;
+    size_t rows = 0;
     spsh__backend_buffer logits = {NULL, false};
-    spsh_status rc = SPSH_OK;
-    if (b->batch > 0)
-        rc = forward(e, b, &frames, &logits, err);
-    if (rc != SPSH_OK)
+    spsh_status rc = b->batch > 0 ? start_batch(e, b, &rows, &logits, err) : SPSH_OK;
+    if (rc == SPSH_OK)
+        rc = keep_texts(e, b, err);
+    if (rc == SPSH_OK)
+        rc = end_before(e, sums, err);
+    if (rc == SPSH_OK && b->batch > 0)
+        rc = end_rows(e, rows, logits, err);
+    if (rc != SPSH_OK) {
+        spsh__backend_finish(e->o.backend); /* no result may arrive after close */
         return rc;
-    if (b->batch > 0) {
-        add_losses(e, b, frames, logits, sums);
-        rc = read_rows(e, (size_t)frames * b->batch, logits, err);
-    } else {
+    }
+    if (b->batch > 0)
+        add_losses(e, b->batch, sums);
+    else
         hear_nothing(e, b, sums);
-    }
-    for (uint32_t n = 0; n < b->source->utterance_count && rc == SPSH_OK; n++) {
-        const spsh_batch_utterance *utterance = &b->source->utterances[n];
-        rc = decode(e, n, b->batch, err);
-        if (rc == SPSH_OK)
-            rc = normalise(e, utterance->text, err);
-        if (rc == SPSH_OK)
-            rc = compare(e, sums, err);
-        if (rc == SPSH_OK && e->o.heard_fn != NULL)
-            e->o.heard_fn(e->o.heard_user, utterance->id, e->reference.text, e->found.text);
-    }
-    return rc;
+    heard_batch *const next = e->before;
+    e->before = e->now;
+    e->now = next;
+    return SPSH_OK;
 }
 
 static spsh_status add_frames(spsh__evaluator *e, const spsh__feed_batch *b, spsh__evaluation *sums,
@@ -266,6 +345,7 @@ spsh_status spsh__evaluate(spsh__evaluator *e, spsh__feed *feed, spsh__evaluatio
 {
     const double begin_s = spsh__now_s();
     const spsh__feed_batch *batch = NULL;
+    e->before->count = 0;
     spsh__evaluation sums = {0};
     spsh_error failed = SPSH_ERROR_INIT; /* also set at the end of the feed */
     spsh_status rc = SPSH_OK;
@@ -278,7 +358,9 @@ spsh_status spsh__evaluate(spsh__evaluator *e, spsh__feed *feed, spsh__evaluatio
     }
     if (rc != SPSH_E_END)
         return spsh__fail_again(rc, &failed, err);
-    rc = add_ranks(e, &sums, err);
+    rc = end_before(e, &sums, err);
+    if (rc == SPSH_OK)
+        rc = add_ranks(e, &sums, err);
     if (rc != SPSH_OK)
         return rc;
     sums.took_s = spsh__now_s() - begin_s;
@@ -291,20 +373,37 @@ spsh_status spsh__evaluator_read(spsh__evaluator *e, const spsh__feed_batch *bat
     uint32_t out_frames = 0;
     spsh__backend_buffer logits = {NULL, false};
     const spsh_status rc = forward(e, batch, &out_frames, &logits, err);
-    e->batch = batch->batch;
-    return rc != SPSH_OK ? rc : read_rows(e, (size_t)out_frames * batch->batch, logits, err);
+    const size_t rows = (size_t)out_frames * batch->batch;
+    if (rc != SPSH_OK)
+        return rc;
+    start_rows(e, rows, logits);
+    return end_rows(e, rows, logits, err);
 }
 
 spsh_status spsh__evaluator_text(spsh__evaluator *e, uint32_t number, const char **ret_text,
                                  spsh_error *err)
 {
-    const spsh_status rc = decode(e, number, e->batch, err);
+    const spsh_status rc = decode(e, e->now, number, err);
     if (rc == SPSH_OK)
         *ret_text = e->found.text;
     return rc;
 }
 
 /* ---- open and close ---- */
+
+static spsh_status open_batch(const spsh__evaluator *e, uint64_t rows, heard_batch *h,
+                              spsh_error *err)
+{
+    const uint32_t batch_max = e->o.limits.batch_max;
+    h->out_lengths = calloc(batch_max, sizeof(*h->out_lengths));
+    h->sizes = calloc(batch_max, sizeof(*h->sizes));
+    if (e->o.beam_width == 0)
+        h->symbols = calloc(rows, sizeof(*h->symbols));
+    return h->out_lengths == NULL || h->sizes == NULL ||
+                   (e->o.beam_width == 0 && h->symbols == NULL)
+               ? SPSH_NO_MEMORY(err)
+               : grow(&h->texts, TEXT_AT_FIRST, err);
+}
 
 static spsh_status open_for_texts(spsh__evaluator *e, spsh_error *err)
 {
@@ -313,19 +412,14 @@ static spsh_status open_for_texts(spsh__evaluator *e, spsh_error *err)
     const uint64_t rows = l->rows_max + l->batch_max;
     if (e->o.beam_width > 0)
         e->rows = calloc(rows, e->o.symbols * sizeof(float));
-    else
-        e->symbols = calloc(rows, sizeof(*e->symbols));
     e->labels = calloc(l->frames_max, sizeof(*e->labels));
-    e->out_lengths = calloc(l->batch_max, sizeof(*e->out_lengths));
     e->losses = calloc(l->batch_max, sizeof(*e->losses));
-    spsh_status rc = (e->rows == NULL && e->symbols == NULL) || e->labels == NULL ||
-                             e->out_lengths == NULL || e->losses == NULL
-                         ? SPSH_NO_MEMORY(err)
-                         : SPSH_OK;
-    if (rc == SPSH_OK)
-        rc = grow(&e->found, TEXT_AT_FIRST, err);
-    if (rc == SPSH_OK)
-        rc = grow(&e->reference, TEXT_AT_FIRST, err);
+    spsh_status rc =
+        (e->o.beam_width > 0 && e->rows == NULL) || e->labels == NULL || e->losses == NULL
+            ? SPSH_NO_MEMORY(err)
+            : grow(&e->found, TEXT_AT_FIRST, err);
+    for (size_t i = 0; rc == SPSH_OK && i < 2; i++)
+        rc = open_batch(e, rows, &e->batches[i], err);
     if (rc == SPSH_OK && e->o.beam_width > 0)
         rc = spsh__beam_open(e->o.beam_width, l->frames_max, spsh_allocator_default(), &e->beam,
                              err);
@@ -339,6 +433,8 @@ spsh_status spsh__evaluator_open(const spsh__evaluator_options *options, spsh__e
     if (e == NULL)
         return SPSH_NO_MEMORY(err);
     e->o = *options;
+    e->now = &e->batches[0];
+    e->before = &e->batches[1];
     const spsh_status rc = options->vocabulary != NULL
                                ? open_for_texts(e, err)
                                : spsh__frame_cutter_open(&options->limits, options->inputs,
@@ -357,12 +453,15 @@ void spsh__evaluator_close(spsh__evaluator *e)
         return;
     spsh__beam_close(e->beam);
     spsh__frame_cutter_close(e->cutter);
+    for (size_t i = 0; i < 2; i++) {
+        free(e->batches[i].out_lengths);
+        free(e->batches[i].symbols);
+        free(e->batches[i].texts.text);
+        free(e->batches[i].sizes);
+    }
     free(e->rows);
-    free(e->symbols);
     free(e->labels);
-    free(e->out_lengths);
     free(e->losses);
     free(e->found.text);
-    free(e->reference.text);
     free(e);
 }
