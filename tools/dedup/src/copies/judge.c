@@ -27,6 +27,7 @@ enum {
     SLOTS = 2,
     SAME_LAG = 5 * SPSH__PRINT_HOP,
     PAIR_PRINTS_MAX = 16,
+    KEPT_SAMPLES_MAX = 1 << 17, /* 16 s: the signal of a shorter print is kept with its frames */
     SEARCHED_MAX = 10 * 60 * 125 / 2, /* maximum number of frames for a search at every offset: 10
                                          minutes */
 };
@@ -38,6 +39,7 @@ typedef struct heard {
     size_t frame_count;
     uint64_t sample_count;
     spsh__print_signal signal;
+    int32_t *samples; /* the whole signal; NULL: not read yet, or too long */
     double speed;
     uint64_t used; /* clock of the last use */
 } heard;
@@ -82,6 +84,7 @@ struct spsh__judge {
 static void forget(heard *slot)
 {
     free(slot->frames);
+    free(slot->samples);
     *slot = (heard){.number = SPSH_NONE_U64};
 }
 
@@ -247,17 +250,45 @@ static spsh_status hear_both(worker *self, uint64_t a, uint64_t b, heard **ret_a
 
 typedef struct listener {
     worker *by;
-    const heard *to;
+    heard *to;
 } listener;
+
+static spsh_status read_signal(const listener *self, uint64_t first, size_t count, int32_t *dst,
+                               spsh_error *err)
+{
+    if (is_scaled(self->by->judge, self->to->number))
+        return spsh__scaled_signal_read(&self->to->signal, self->to->speed, first, count, dst, err);
+    return spsh__print_signal_read(&self->to->signal, first, count, dst, err);
+}
+
+/* Read the whole signal of a short print, which is usually compared with several others. */
+static spsh_status keep_signal(const listener *self, spsh_error *err)
+{
+    heard *to = self->to;
+    int32_t *samples = calloc((size_t)to->sample_count + 1, sizeof(*samples));
+    if (samples == NULL)
+        return SPSH_NO_MEMORY(err);
+    const spsh_status rc = read_signal(self, 0, (size_t)to->sample_count, samples, err);
+    if (rc == SPSH_OK)
+        to->samples = samples;
+    else
+        free(samples);
+    return rc;
+}
 
 static spsh_status read_samples(const void *user, uint64_t first, size_t count, int32_t *dst,
                                 spsh_error *err)
 {
     const listener *self = user;
+    spsh_status rc = SPSH_OK;
     self->by->is_decoded = true;
-    if (is_scaled(self->by->judge, self->to->number))
-        return spsh__scaled_signal_read(&self->to->signal, self->to->speed, first, count, dst, err);
-    return spsh__print_signal_read(&self->to->signal, first, count, dst, err);
+    if (self->to->sample_count > KEPT_SAMPLES_MAX)
+        return read_signal(self, first, count, dst, err);
+    if (self->to->samples == NULL)
+        rc = keep_signal(self, err);
+    if (rc == SPSH_OK)
+        memcpy(dst, self->to->samples + first, count * sizeof(*dst));
+    return rc;
 }
 
 static spsh__match describe(const spsh__judge *judge, const heard *a, const heard *b,
@@ -312,8 +343,8 @@ static spsh__match describe(const spsh__judge *judge, const heard *a, const hear
 }
 
 /* Compare two prints at an offset. Append the matches to self->found. */
-static spsh_status compare(worker *self, const heard *a, const heard *b, int64_t offset,
-                           uint32_t votes, spsh_error *err)
+static spsh_status compare(worker *self, heard *a, heard *b, int64_t offset, uint32_t votes,
+                           spsh_error *err)
 {
     const listener left = {self, a};
     const listener right = {self, b};
