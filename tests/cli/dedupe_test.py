@@ -4,6 +4,7 @@ restored.
 Corpus `one` is a table with splits and transcripts, `two` a folder. The result must not depend on
 threads, memory, the order of the arguments, the size of shards, parts, or a kill.
 """
+import array
 import json
 import os
 import pathlib
@@ -12,6 +13,7 @@ import signal
 import subprocess
 import tempfile
 import time
+import wave
 import xml.etree.ElementTree as ElementTree
 
 from cli_kit import COMMAND, FEWER, check, check_head, check_tables, environment, equal, finish, run, speech
@@ -161,6 +163,40 @@ def test_options(plan):
     equal(only.head["datasets"][0]["splits"], "train", "splits are told")
     deep, _ = dedupe("deep.jsonl", "--search", "deep")
     check(set(plan.pairs) <= set(deep.pairs), "deep finds what mild does")
+
+
+def narrow(source, target):
+    """Write a WAV file of 16 kHz as one of 8 kHz: the means of every two samples."""
+    with wave.open(str(source), "rb") as file:
+        samples = array.array("h", file.readframes(file.getnframes()))
+    with wave.open(str(target), "wb") as file:
+        file.setnchannels(1)
+        file.setsampwidth(2)
+        file.setframerate(8000)
+        file.writeframes(array.array("h", [(a + b) // 2 for a, b in zip(samples[::2], samples[1::2])]).tobytes())
+
+
+def test_search():
+    for seed in range(90, 96):
+        speech(work / "near" / f"clip-{seed}.wav", f"{seed}:0:0.7")
+    narrow(work / "near" / "clip-90.wav", work / "near" / "phone-90.wav")
+    good("pack", work / "near", "-o", work / "near.spsh", "--layout", "folder", "--dedupe", "none")
+    near = [work / "near.spsh"]
+    auto, done = dedupe("near-auto.jsonl", datasets=near)
+    equal(auto.kind("clip-90", "phone-90"), ("same_recording", "acoustic"), "a clip of 0.7 s, by its contour")
+    equal(len(auto.pairs), 1, "and no other pair")
+    equal(auto.head["search"], "auto", "auto is the default")
+    check("search auto: keys of 32 bits and loudness contours; narrowband or below 40 kbit/s: 1 of 7 utterances" in done.stdout, f"the choice: {done.stdout}")
+    check("--search deep" not in done.stdout, "nothing more to find")
+    deep, _ = dedupe("near-deep.jsonl", "--search", "deep", datasets=near)
+    equal(deep.essence(), auto.essence(), "deep finds the same")
+    mild, done = dedupe("near-mild.jsonl", "--search", "mild", datasets=near)
+    equal(mild.pairs, {}, "too short for stored keys")
+    check("`speechshard dedupe --search auto` finds more" in done.stdout, f"the hint: {done.stdout}")
+    (work / "near" / "phone-90.wav").unlink()
+    good("pack", work / "near", "-o", work / "wide.spsh", "--layout", "folder", "--dedupe", "none")
+    _, done = dedupe("wide.jsonl", datasets=[work / "wide.spsh"])
+    check("keys of 48 bits and loudness contours; narrowband or below 40 kbit/s: 0 of 6 utterances" in done.stdout, f"the other: {done.stdout}")
 
 
 def test_same_result(plan):
@@ -380,6 +416,7 @@ with tempfile.TemporaryDirectory() as folder:
     make_corpora()
     found = test_found()
     test_options(found)
+    test_search()
     test_same_result(found)
     test_parts_from_nothing()
     test_stopped()

@@ -81,7 +81,8 @@ class DedupeTest(CopyTest):
     def check(self, report, said):
         """The report has the numbers that the command prints."""
         for name in ("datasets", "utterances", "undecodable", "keys", "candidates", "decoded",
-                     "plan_hash", "members", "clusters_with_different_texts"):  # fmt: skip
+                     "key_bits", "contour_bits", "telephone_utterances", "is_limited", "plan_hash",
+                     "members", "clusters_with_different_texts"):  # fmt: skip
             self.assertEqual(getattr(report, name), said[name], name)
         self.assertEqual(report.plan, str(self.plan))
         self.assertEqual(len(report.clusters), said["clusters"])

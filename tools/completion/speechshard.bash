@@ -18,7 +18,7 @@ _speechshard()
     case $previous in
     --codec) mapfile -t COMPREPLY < <(compgen -W "keep flac pcm" -- "$current"); return ;;
     --decoder) mapfile -t COMPREPLY < <(compgen -W "builtin ffmpeg" -- "$current"); return ;;
-    --search) mapfile -t COMPREPLY < <(compgen -W "mild deep" -- "$current"); return ;;
+    --search) mapfile -t COMPREPLY < <(compgen -W "auto mild deep" -- "$current"); return ;;
     --keep) mapfile -t COMPREPLY < <(compgen -W "best first longest" -- "$current"); return ;;
     --contained) mapfile -t COMPREPLY < <(compgen -W "tag keep-long keep-part" -- "$current"); return ;;
     --dedupe) mapfile -t COMPREPLY < <(compgen -W "none bytes pcm" -- "$current"); return ;;

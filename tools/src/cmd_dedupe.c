@@ -209,6 +209,8 @@ static int find(dedupe_command *c, const spsh_dedupe_options *options)
 
 static int take_options(dedupe_command *c, spsh_dedupe_options *o)
 {
+    static const spsh_dedupe_search searches[] = {SPSH_SEARCH_AUTO, SPSH_SEARCH_MILD,
+                                                  SPSH_SEARCH_DEEP};
     o->progress_fn = on_progress;
     o->space_fn = on_space;
     o->user = c;
@@ -217,7 +219,7 @@ static int take_options(dedupe_command *c, spsh_dedupe_options *o)
     o->drop_from = c->drop_from;
     o->memory_bytes = c->memory_bytes;
     o->threads = c->jobs != 0 ? (uint32_t)c->jobs : spsh_core_count(SPSH_DEDUP_THREADS_MAX);
-    o->search = (spsh_dedupe_search)c->search;
+    o->search = searches[c->search];
     o->keep = (spsh_dedupe_keep)c->keep;
     o->contained = (spsh_dedupe_contained)c->contained;
     o->flags = (c->exact_only ? SPSH_DEDUPE_EXACT_ONLY : 0) |
@@ -273,9 +275,10 @@ int spsh__cmd_dedupe(int argc, char **argv)
          "plan to write, as JSON lines (default: only print the result)", &c.plan_path, 0, 0},
         {"html", 0, SPSH_CLI_TEXT, "FILE", "write a page with clusters, pictures, and evidence",
          &c.html_path, 0, 0},
-        {"search", 0, SPSH_CLI_CHOICE, "mild|deep",
-         "mild: find copies through common codecs, trims, and filters; deep: also through strong "
-         "distortions (GSM, Opus at 10 kbit/s), which takes longer (default: mild)",
+        {"search", 0, SPSH_CLI_CHOICE, "auto|mild|deep",
+         "mild: find copies through common codecs, trims, and filters; deep: also short clips and "
+         "strong distortions (GSM, Opus at 10 kbit/s), which takes longer; auto: choose by the "
+         "material and its size (default: auto)",
          &c.search, 0, 0},
         {"exact-only", 0, SPSH_CLI_FLAG, NULL, "find only equal bytes and samples", &c.exact_only,
          0, 0},

@@ -325,6 +325,10 @@ class DedupeReport(SimpleNamespace):
     seconds: float
     undecodable: int
     keys: int
+    key_bits: int
+    contour_bits: int
+    telephone_utterances: int
+    is_limited: bool
     candidates: int
     decoded: int
     dropped: int
@@ -441,7 +445,7 @@ def dedupe(
     output: Optional[_Path] = None,
     *,
     html: Optional[_Path] = None,
-    search: Optional[Literal["mild", "deep"]] = "mild",
+    search: Optional[Literal["auto", "mild", "deep"]] = "auto",
     exact_only: Optional[bool] = False,
     keep: Optional[Literal["best", "first", "longest"]] = "best",
     prefer: Optional[_Sources] = None,
@@ -463,7 +467,7 @@ def dedupe(
     output: Optional[_Path] = None,
     *,
     html: Optional[_Path] = None,
-    search: Optional[Literal["mild", "deep"]] = "mild",
+    search: Optional[Literal["auto", "mild", "deep"]] = "auto",
     exact_only: Optional[bool] = False,
     keep: Optional[Literal["best", "first", "longest"]] = "best",
     prefer: Optional[_Sources] = None,

@@ -23,6 +23,7 @@ typedef struct dedupe_call {
 /* ---- arguments ---- */
 
 static const spsh__py_choice searches[] = {
+    {"auto", SPSH_SEARCH_AUTO},
     {"mild", SPSH_SEARCH_MILD},
     {"deep", SPSH_SEARCH_DEEP},
     {NULL,   0               }
@@ -152,7 +153,7 @@ static int check(const dedupe_call *c)
     if (c->part != NULL && c->output == NULL && c->work_path == NULL)
         return SPSH_PY_FAIL(spsh__py.invalid_error,
                             "part needs output or work, which the parts share");
-    if (c->exact_only && (c->speed_grid || c->search != SPSH_SEARCH_MILD))
+    if (c->exact_only && (c->speed_grid || c->search != SPSH_SEARCH_AUTO))
         return SPSH_PY_FAIL(spsh__py.invalid_error,
                             "exact_only compares no audio, so it excludes search and speed_grid");
     return 0;
@@ -167,6 +168,10 @@ static const spsh__py_fact facts_of_dedupe[] = {
     FACT(REAL, "seconds", seconds),
     FACT(NUMBER, "undecodable", undecoded_count),
     FACT(NUMBER, "keys", key_count),
+    FACT(NUMBER, "key_bits", key_bits),
+    FACT(NUMBER, "contour_bits", contour_bits),
+    FACT(NUMBER, "telephone_utterances", telephone_count),
+    FACT(TRUTH, "is_limited", is_limited),
     FACT(NUMBER, "candidates", candidate_count),
     FACT(NUMBER, "decoded", decoded_count),
     FACT(NUMBER, "dropped", dropped_count),
@@ -343,7 +348,7 @@ static void remove_temporary(dedupe_call *c)
 static PyObject *dedupe(PyObject *module, PyObject *args, PyObject *given)
 {
     (void)module;
-    dedupe_call c = {.result = NULL};
+    dedupe_call c = {.search = SPSH_SEARCH_AUTO};
     PyObject *report = NULL;
     const char *command = NULL;
     if (spsh__py_arguments_parse(&function, args, given, &c.work) == 0 && check(&c) == 0)
@@ -359,7 +364,7 @@ static PyObject *dedupe(PyObject *module, PyObject *args, PyObject *given)
 }
 
 static char doc[] =
-    "dedupe($module, /, datasets, output=None, *, html=None, search=\"mild\", exact_only=False, "
+    "dedupe($module, /, datasets, output=None, *, html=None, search=\"auto\", exact_only=False, "
     "keep=\"best\", prefer=None, drop_from=None, contained=\"tag\", speed_grid=False, "
     "confirm=False, memory=\"4G\", work=None, jobs=None, part=None, estimate=False, progress=None, "
     "log=None)\n"

@@ -10,6 +10,7 @@
 #include "common/file_names.h"
 #include "common/file_out.h"
 #include "copies/judge.h"
+#include "copies/search_choice.h"
 #include "dedup_options.h"
 #include "plan/copy_plan.h"
 #include "set/dataset_splits.h"
@@ -33,6 +34,7 @@ struct spsh_dedupe_result {
     spsh_dedupe_sum by_tier[SPSH_TIER_COUNT];
     uint64_t decisions[SPSH_DECISION_COUNT]; /* number of members per decision */
     uint64_t key_count;
+    spsh__search_choice choice;
     spsh_copy_member *members;     /* clusters.member_count items */
     spsh_boilerplate *boilerplate; /* clusters.boilerplate_count items */
 };
@@ -43,6 +45,11 @@ typedef struct run {
     spsh__call_watch watch;
     spsh_dedupe_result *d;
 } run;
+
+static bool has_flag(const run *r, uint32_t flag)
+{
+    return (r->options.flags & flag) != 0;
+}
 
 /* ---- segments and the set ---- */
 
@@ -152,33 +159,26 @@ static spsh_status measure_set(run *r, spsh_error *err)
         if (row.sample_rate_hz > 0)
             d->plan.total_seconds += (double)row.samples / row.sample_rate_hz;
     }
-    return SPSH_OK;
+    if (has_flag(r, SPSH_DEDUPE_EXACT_ONLY))
+        return SPSH_OK;
+    return spsh__search_choose(d->set, r->options.search, d->key_count, &d->choice, err);
 }
 
 /* ---- space ---- */
 
-static spsh__join_mode mode_of(const spsh_dedupe_options *options)
-{
-    return options->search == SPSH_SEARCH_DEEP ? SPSH__JOIN_DEEP : SPSH__JOIN_MILD;
-}
-
-static bool has_flag(const run *r, uint32_t flag)
-{
-    return (r->options.flags & flag) != 0;
-}
-
-static uint64_t space_for(const spsh_dedupe_options *options, uint64_t key_count)
+static uint64_t space_for(const spsh_dedupe_options *options, spsh__join_mode mode,
+                          uint64_t key_count)
 {
     const uint64_t speeds =
         (options->flags & SPSH_DEDUPE_SPEED_GRID) != 0 ? SPSH__SCALE_FASTER_END : 1;
     if ((options->flags & SPSH_DEDUPE_EXACT_ONLY) != 0)
         return key_count * 4; /* sorted chunks; their number is about the number of keys */
-    return spsh__key_join_space(mode_of(options), key_count * speeds, 0, options->memory_bytes);
+    return spsh__key_join_space(mode, key_count * speeds, 0, options->memory_bytes);
 }
 
 static spsh_status check_space(run *r, spsh_error *err)
 {
-    const uint64_t need = space_for(&r->options, r->d->key_count);
+    const uint64_t need = space_for(&r->options, r->d->choice.mode, r->d->key_count);
     if (r->options.space_fn != NULL)
         r->options.space_fn(r->options.user, need);
     return spsh__work_space_check(r->options.work_path, need, err);
@@ -194,7 +194,8 @@ static spsh_status find_copies(run *r, spsh_error *err)
         .memory_bytes = r->options.memory_bytes,
         .threads = r->options.threads,
         .exact_only = has_flag(r, SPSH_DEDUPE_EXACT_ONLY),
-        .mode = mode_of(&r->options),
+        .mode = r->d->choice.mode,
+        .contour_weak = r->d->choice.contour_weak,
         .speed_grid = has_flag(r, SPSH_DEDUPE_SPEED_GRID),
         .confirm = has_flag(r, SPSH_DEDUPE_CONFIRM),
         .part = r->options.part,
@@ -256,7 +257,7 @@ static spsh_status sum_members(spsh_dedupe_result *d, spsh_error *err)
 
 static spsh_status sum_up(run *r, spsh_error *err)
 {
-    static const char *const modes[] = {"mild", "deep"};
+    static const char *const modes[] = {"mild", "deep", "auto"};
     spsh_dedupe_result *d = r->d;
     spsh__plan_facts *f = &d->plan;
     f->common.set = d->set;
@@ -310,6 +311,10 @@ static void fill_facts(spsh_dedupe_result *d)
     f->seconds = d->plan.total_seconds;
     f->undecoded_count = d->copies.undecoded_count;
     f->key_count = d->copies.join.key_count;
+    f->key_bits = d->choice.key_bits;
+    f->contour_bits = d->choice.contour_weak;
+    f->telephone_count = d->choice.telephone_count;
+    f->is_limited = d->choice.is_limited;
     f->candidate_count = d->copies.join.candidate_count;
     f->decoded_count = d->copies.judge.decoded_count;
     f->cluster_count = d->clusters.cluster_count;
@@ -408,7 +413,7 @@ static spsh_status check_options(const spsh_dedup_sources *sources, spsh_dedupe_
 {
     const uint32_t known = SPSH_DEDUPE_EXACT_ONLY | SPSH_DEDUPE_SPEED_GRID | SPSH_DEDUPE_CONFIRM |
                            SPSH_DEDUPE_DISCARD_WORK;
-    if ((o->flags & ~known) != 0 || (unsigned)o->search > SPSH_SEARCH_DEEP ||
+    if ((o->flags & ~known) != 0 || (unsigned)o->search > SPSH_SEARCH_AUTO ||
         (unsigned)o->keep > SPSH_KEEP_LONGEST || (unsigned)o->contained > SPSH_CONTAINED_KEEP_PART)
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "an option has an unknown value or flag");
     if (o->prefer_count > SPSH_DEDUPE_PREFER_MAX)
@@ -489,7 +494,10 @@ spsh_status spsh_dedupe_estimate(const spsh_dedup_sources *sources,
         rc = spsh__source_prints_estimate(sources->items, sources->count, r.options.io, &cost, err);
     if (rc != SPSH_OK)
         return rc;
-    cost.temporary_bytes = space_for(&r.options, cost.key_count);
+    /* The material is unknown before the fingerprints exist: assume that auto chooses short keys. */
+    cost.temporary_bytes = space_for(
+        &r.options, r.options.search == SPSH_SEARCH_MILD ? SPSH__JOIN_MILD : SPSH__JOIN_DEEP,
+        cost.key_count);
     spsh_result_give(ret_cost, &cost, sizeof(cost));
     return SPSH_OK;
 }

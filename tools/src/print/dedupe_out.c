@@ -178,16 +178,32 @@ static void print_boilerplate(const spsh_dedupe_result *d)
     }
 }
 
+/* Name the search, its reason, and the copies that it may miss. */
+static void print_search(const spsh_dedupe_options *options, const spsh_dedupe_facts *facts)
+{
+    static const char *const names[] = {"mild", "deep", "auto"};
+    printf("search %s: keys of %u bits%s; ", names[options->search], (unsigned)facts->key_bits,
+           facts->contour_bits > 0 ? " and loudness contours" : "");
+    printf("narrowband or below 40 kbit/s: %s of %s utterances\n",
+           SPSH_SHOW_COUNT(facts->telephone_count), SPSH_SHOW_COUNT(facts->utterance_count));
+    if (facts->is_limited)
+        printf("  this search misses some of their copies: `speechshard dedupe --search "
+               "%s` finds more\n",
+               options->search == SPSH_SEARCH_MILD ? "auto" : "deep");
+}
+
 void spsh__dedupe_print(const spsh_dedupe_options *options, const spsh_dedupe_result *d)
 {
     const spsh_dedupe_facts *facts = spsh_dedupe_result_facts(d);
     printf("%s utterances, %s, of %zu dataset%s\n", SPSH_SHOW_COUNT(facts->utterance_count),
            SPSH_SHOW_DURATION(facts->seconds), facts->dataset_count,
            facts->dataset_count == 1 ? "" : "s");
-    if ((options->flags & SPSH_DEDUPE_EXACT_ONLY) == 0)
+    if ((options->flags & SPSH_DEDUPE_EXACT_ONLY) == 0) {
+        print_search(options, facts);
         printf("%s keys; %s candidate pairs, of which the audio of %s was compared\n",
                SPSH_SHOW_COUNT(facts->key_count), SPSH_SHOW_COUNT(facts->candidate_count),
                SPSH_SHOW_COUNT(facts->decoded_count));
+    }
     if (facts->undecoded_count > 0)
         printf("%s utterances cannot be decoded; only copies with equal bytes are found\n",
                SPSH_SHOW_COUNT(facts->undecoded_count));
@@ -250,6 +266,10 @@ int spsh__dedupe_print_json(const spsh_dedupe_options *options, const spsh_dedup
     spsh__json_put_real(json, "seconds", facts->seconds);
     spsh__json_put_u64(json, "undecodable", facts->undecoded_count);
     spsh__json_put_u64(json, "keys", facts->key_count);
+    spsh__json_put_u64(json, "key_bits", facts->key_bits);
+    spsh__json_put_u64(json, "contour_bits", facts->contour_bits);
+    spsh__json_put_u64(json, "telephone_utterances", facts->telephone_count);
+    spsh__json_put_bool(json, "is_limited", facts->is_limited);
     spsh__json_put_u64(json, "candidates", facts->candidate_count);
     spsh__json_put_u64(json, "decoded", facts->decoded_count);
     put_matches(json, d);

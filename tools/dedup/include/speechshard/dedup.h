@@ -262,7 +262,8 @@ typedef enum spsh_dedupe_contained {
 /** How far the search goes. */
 typedef enum spsh_dedupe_search {
     SPSH_SEARCH_MILD, /* copies through common codecs, trims, and filters */
-    SPSH_SEARCH_DEEP, /* also through harsh codecs; takes longer */
+    SPSH_SEARCH_DEEP, /* also through harsh codecs, and short clips; takes longer */
+    SPSH_SEARCH_AUTO, /* chosen by the material and the size of the datasets */
 } spsh_dedupe_search;
 
 /** The plan's decision on a member of a cluster. */
@@ -314,7 +315,7 @@ typedef struct spsh_dedupe_options {
 /* clang-format off */
 #define SPSH_DEDUPE_OPTIONS_INIT \
     {sizeof(spsh_dedupe_options), NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, 0, \
-     0, 0, 0, 0, SPSH_SEARCH_MILD, SPSH_KEEP_BEST, SPSH_CONTAINED_TAG}
+     0, 0, 0, 0, SPSH_SEARCH_AUTO, SPSH_KEEP_BEST, SPSH_CONTAINED_TAG}
 /* clang-format on */
 
 /** The copies that a run found. All pointers that the functions below return are borrowed from it.
@@ -335,6 +336,11 @@ typedef struct spsh_dedupe_facts {
     uint64_t dropped_count, dropped_bytes; /* utterances that the plan drops */
     double dropped_seconds;
     uint8_t plan_hash[16]; /* all zero without plan_path */
+    uint32_t key_bits;     /* bits per compared key: 48 or 32; 0 if no keys were compared */
+    uint32_t contour_bits; /* weak bits per loudness contour that the search flips; 0: contours were
+                              not searched */
+    uint64_t telephone_count; /* utterances of at most 4 kHz, or below 40 kbit/s; 0 if exact only */
+    bool is_limited;          /* a deep search would find more copies of these utterances */
 } spsh_dedupe_facts;
 
 /** Utterances that the plan drops, by the tier that proves it. */

@@ -34,7 +34,6 @@ enum {
     LISTEN_AT_ONCE = 256, /* candidates between two checks of the watch */
 };
 static const spsh__align_limits *const limits = &spsh__align_limits_default;
-#define JOIN_MEMORY_MIN (UINT64_C(64) << 20)
 #define SORT_MEMORY_MIN (UINT64_C(1) << 20)
 
 typedef struct run {
@@ -86,6 +85,7 @@ static void describe_run(const run *r, spsh__builder *text)
     spsh__print_set_hash(r->set, hash);
     append_hash(text, "datasets", hash);
     append_line(text, "search", o->exact_only ? "exact" : modes[o->mode]);
+    append_line(text, "contours", (const char[2]){(char)('0' + o->contour_weak), '\0'});
     append_line(text, "speed-grid", o->speed_grid ? "yes" : "no");
     append_line(text, "confirm", o->confirm ? "yes" : "no");
     spsh__pack_hash128((spsh_bytes){(const uint8_t *)limits, sizeof(*limits)}, hash);
@@ -264,7 +264,8 @@ static spsh_status make_candidates(run *r, const spsh__exact_groups *groups, sps
         .mode = o->mode,
         .io = r->io,
         .temporary_path = o->work_path,
-        .memory_bytes = o->memory_bytes < JOIN_MEMORY_MIN ? JOIN_MEMORY_MIN : o->memory_bytes,
+        .memory_bytes =
+            o->memory_bytes < SPSH__JOIN_MEMORY_MIN ? SPSH__JOIN_MEMORY_MIN : o->memory_bytes,
         .threads = o->threads,
         .watch = o->watch,
     };

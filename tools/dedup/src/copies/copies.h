@@ -23,6 +23,8 @@ typedef struct spsh__copies_options {
     uint32_t threads;
     bool exact_only;
     spsh__join_mode mode;
+    unsigned contour_weak; /* search for loudness contours, too, with this many weak bits; 0: do not
+                            */
     bool speed_grid;
     bool confirm;
     uint64_t part, part_count; /* this machine judges batches part, part + part_count, ...; part

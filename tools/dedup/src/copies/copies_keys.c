@@ -10,6 +10,7 @@
 
 #include "common/grow.h"
 #include "copies_internal.h"
+#include "join/contour_search.h"
 #include "join/frame_search.h"
 #include "records/deal.h"
 #include "set/dense_keys.h"
@@ -152,6 +153,25 @@ static spsh_status is_searched(const void *user, uint64_t ordinal, bool *ret_tak
     return takes_part(user, ordinal, ret_takes_part, err);
 }
 
+static spsh_status search_contours(const spsh__key_feed *feed, spsh__key_join *join,
+                                   spsh_error *err)
+{
+    const spsh__copies_options *options = feed->options;
+    const spsh__contour_search search = {
+        .set = feed->set,
+        .io = options->io,
+        .temporary_path = options->work_path,
+        .memory_bytes = options->memory_bytes < SPSH__JOIN_MEMORY_MIN ? SPSH__JOIN_MEMORY_MIN
+                                                                      : options->memory_bytes,
+        .threads = options->threads,
+        .weak = options->contour_weak,
+        .takes_part_fn = is_searched,
+        .user = feed,
+        .watch = options->watch,
+    };
+    return options->contour_weak == 0 ? SPSH_OK : spsh__contour_search_run(&search, join, err);
+}
+
 static spsh_status search_frames(const spsh__key_feed *feed, spsh__key_join *join, spsh_error *err)
 {
     const spsh__copies_options *options = feed->options;
@@ -198,7 +218,9 @@ spsh_status spsh__key_feed_run(const spsh__key_feed *feed, spsh__key_join *join,
     };
     if (pthread_mutex_init(&p.mutex, NULL) != 0)
         return SPSH_NO_MEMORY(err);
-    const spsh_status rc = spsh__deal_run(&deal, err);
+    spsh_status rc = search_contours(feed, join, err); /* before the keys take memory */
+    if (rc == SPSH_OK)
+        rc = spsh__deal_run(&deal, err);
     (void)pthread_mutex_destroy(&p.mutex);
     return rc == SPSH_OK && has_audit(&p) ? search_frames(feed, join, err) : rc;
 }

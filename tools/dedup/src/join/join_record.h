@@ -5,7 +5,8 @@
  *     hit, to be sorted        a | b | offset | place | short
  *
  * The upper 10 bits of a key select its partition and are not stored in the record, which leaves
- * space for the other fields: 2^38 prints, and 2^30 frames (198 days). A slot holds the position of
+ * space for the other fields: 2^38 prints, and 2^30 frames (198 days), or 2^20 (4.6 hours) for
+ * contour keys. A slot holds the position of
  * a weak bit that may be flipped. A slot whose position is one of the partition's bits records a
  * flip that was already made: the original key belongs to another partition. The place of a hit is
  * the frame of a modulo 2^20 (4.6 hours). Votes with equal place and offset are counted once.
@@ -30,8 +31,9 @@ typedef struct spsh__join_form {
     unsigned bits;      /* bits per key */
     unsigned rest_bits; /* key bits below the bits of the partition */
     unsigned slots;
-    bool has_sides;     /* compare train with test; false: compare one side with itself */
-    unsigned turn_bits; /* size of `turned` in a probe: three positions, or one bit per position */
+    bool has_sides;       /* compare train with test; false: compare one side with itself */
+    unsigned turn_places; /* positions in `turned` of a probe; 0: 32 bits, one per position */
+    unsigned frame_bits;
 } spsh__join_form;
 
 typedef struct spsh__join_key {
@@ -85,7 +87,7 @@ static inline spsh__u128 spsh__join_pack_key(const spsh__join_form *form, const 
     for (unsigned i = 0; i < form->slots; i++)
         spsh__join_push(&record, 6, key->slots[i]);
     spsh__join_push(&record, SPSH__JOIN_PRINT_BITS, key->print);
-    spsh__join_push(&record, SPSH__JOIN_FRAME_BITS, key->frame);
+    spsh__join_push(&record, form->frame_bits, key->frame);
     spsh__join_push(&record, 1, key->is_short);
     spsh__join_push(&record, 1, key->is_test);
     return record;
@@ -97,7 +99,7 @@ static inline spsh__join_key spsh__join_unpack_key(const spsh__join_form *form, 
     spsh__join_key key = {0};
     key.is_test = spsh__join_pull(&record, 1) != 0;
     key.is_short = spsh__join_pull(&record, 1) != 0;
-    key.frame = spsh__join_pull(&record, SPSH__JOIN_FRAME_BITS);
+    key.frame = spsh__join_pull(&record, form->frame_bits);
     key.print = spsh__join_pull(&record, SPSH__JOIN_PRINT_BITS);
     for (unsigned i = form->slots; i > 0; i--)
         key.slots[i - 1] = (uint8_t)spsh__join_pull(&record, 6);
@@ -105,13 +107,13 @@ static inline spsh__join_key spsh__join_unpack_key(const spsh__join_form *form, 
     return key;
 }
 
-enum { SPSH__JOIN_THREE_PLACES = 18 };
+enum { SPSH__JOIN_TURN_BITS = 32, SPSH__JOIN_PLACE_SIZE = 6 };
 
-/* Convert a bit mask to up to three positions of 6 bits each; the next function converts back. */
-static inline uint64_t spsh__join_places(uint64_t turned)
+/* Convert a bit mask to up to `count` positions of 6 bits each; the next function converts back. */
+static inline uint64_t spsh__join_places(uint64_t turned, unsigned count)
 {
     uint64_t places = 0;
-    for (unsigned i = 0; i < 3; i++) {
+    for (unsigned i = 0; i < count; i++) {
         places =
             places << 6 | (turned == 0 ? SPSH__JOIN_NO_PLACE : (uint64_t)__builtin_ctzll(turned));
         turned &= turned - 1;
@@ -119,26 +121,32 @@ static inline uint64_t spsh__join_places(uint64_t turned)
     return places;
 }
 
-static inline uint64_t spsh__join_turned(uint64_t places)
+static inline uint64_t spsh__join_turned(uint64_t places, unsigned count)
 {
     uint64_t turned = 0;
-    for (unsigned shift = 0; shift < SPSH__JOIN_THREE_PLACES; shift += 6)
+    for (unsigned shift = 0; shift < count * SPSH__JOIN_PLACE_SIZE; shift += SPSH__JOIN_PLACE_SIZE)
         if ((places >> shift & 63) != SPSH__JOIN_NO_PLACE)
             turned |= UINT64_C(1) << (places >> shift & 63);
     return turned;
+}
+
+static inline unsigned spsh__join_turn_bits(const spsh__join_form *form)
+{
+    return form->turn_places == 0 ? SPSH__JOIN_TURN_BITS
+                                  : form->turn_places * SPSH__JOIN_PLACE_SIZE;
 }
 
 /* Packed probes sort by key, then test before train, then by print. */
 static inline spsh__u128 spsh__join_pack_probe(const spsh__join_form *form,
                                                const spsh__join_probe *probe)
 {
-    const bool has_places = form->turn_bits == SPSH__JOIN_THREE_PLACES;
     spsh__u128 record = {0, probe->rest};
     spsh__join_push(&record, 1, !probe->is_test);
     spsh__join_push(&record, SPSH__JOIN_PRINT_BITS, probe->print);
-    spsh__join_push(&record, SPSH__JOIN_FRAME_BITS, probe->frame);
-    spsh__join_push(&record, form->turn_bits,
-                    has_places ? spsh__join_places(probe->turned) : probe->turned);
+    spsh__join_push(&record, form->frame_bits, probe->frame);
+    spsh__join_push(&record, spsh__join_turn_bits(form),
+                    form->turn_places > 0 ? spsh__join_places(probe->turned, form->turn_places)
+                                          : probe->turned);
     spsh__join_push(&record, 1, probe->is_short);
     return record;
 }
@@ -148,10 +156,10 @@ static inline spsh__join_probe spsh__join_unpack_probe(const spsh__join_form *fo
 {
     spsh__join_probe probe;
     probe.is_short = spsh__join_pull(&record, 1) != 0;
-    probe.turned = spsh__join_pull(&record, form->turn_bits);
-    if (form->turn_bits == SPSH__JOIN_THREE_PLACES)
-        probe.turned = spsh__join_turned(probe.turned);
-    probe.frame = spsh__join_pull(&record, SPSH__JOIN_FRAME_BITS);
+    probe.turned = spsh__join_pull(&record, spsh__join_turn_bits(form));
+    if (form->turn_places > 0)
+        probe.turned = spsh__join_turned(probe.turned, form->turn_places);
+    probe.frame = spsh__join_pull(&record, form->frame_bits);
     probe.print = spsh__join_pull(&record, SPSH__JOIN_PRINT_BITS);
     probe.is_test = spsh__join_pull(&record, 1) == 0;
     probe.rest = record.low;

@@ -34,8 +34,7 @@ enum {
     VOTES_MIN = 2,
     THREADS_MAX = 64,
 };
-#define MEMORY_MIN (UINT64_C(64) << 20)
-#define SORT_MIN   (UINT64_C(2) << 20)
+#define SORT_MIN (UINT64_C(2) << 20)
 
 /* How a mode looks up keys. Without sides, stored keys are varied by every combination of their
  * weak bits. With sides, stored keys are varied one bit at a time, dense keys by every combination.
@@ -48,9 +47,10 @@ typedef struct mode_form {
 /* One equal 48-bit key is rarely wrong (BENCHMARKS.md), and recordings shorter than four seconds
  * often have no second one. */
 static const mode_form modes[] = {
-    [SPSH__JOIN_MILD] = {{48, 38, 3, false, SPSH__JOIN_THREE_PLACES}, 16},
-    [SPSH__JOIN_DEEP] = {{32, 22, 6, false, 32},                      8 },
-    [SPSH__JOIN_AUDIT] = {{32, 22, 6, true, 32},                       8 },
+    [SPSH__JOIN_MILD] = {{48, 38, 3, false, 3, 30}, 16      },
+    [SPSH__JOIN_DEEP] = {{32, 22, 6, false, 0, 30}, 8       },
+    [SPSH__JOIN_AUDIT] = {{32, 22, 6, true, 0, 30},  8       },
+    [SPSH__JOIN_CONTOUR] = {{42, 32, 6, false, 6, 20}, SIZE_MAX},
 };
 
 /* Records of one partition: full blocks on disk, and one partial block in memory. */
@@ -105,7 +105,7 @@ spsh_status spsh__key_join_open(const spsh__key_join_options *options, spsh__key
                                 spsh_error *err)
 {
     spsh_status rc = SPSH_OK;
-    if (options->memory_bytes < MEMORY_MIN || options->threads == 0)
+    if (options->memory_bytes < SPSH__JOIN_MEMORY_MIN || options->threads == 0)
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "a join needs at least 64 MiB and one thread");
     spsh__key_join *join = calloc(1, sizeof(*join));
     if (join == NULL)
@@ -255,8 +255,10 @@ static spsh__join_key new_key(const spsh__key_join *join, uint64_t print, size_t
 
 static spsh_status add_key(spsh__key_join *join, const spsh__join_key *key, spsh_error *err)
 {
-    if (key->frame >= SPSH__JOIN_FRAMES_MAX)
-        return SPSH_FAIL(err, SPSH_E_LIMIT, "a recording is longer than 198 days");
+    if (key->frame >= UINT64_C(1) << join->mode->form.frame_bits)
+        return SPSH_FAIL(err, SPSH_E_LIMIT, "a recording is longer than %s",
+                         join->mode->form.frame_bits < SPSH__JOIN_FRAME_BITS ? "4.6 hours"
+                                                                             : "198 days");
     return put_ways(join, key, err);
 }
 
@@ -298,6 +300,25 @@ spsh_status spsh__key_join_add_test(spsh__key_join *join, uint64_t print,
         key.is_test = true;
         for (unsigned w = 0; w < SPSH__JOIN_AUDIT_WEAK; w++)
             key.slots[w] = (uint8_t)(keys[i].weak[w] - dropped);
+        rc = add_key(join, &key, err);
+    }
+    return end_print(join, count, rc);
+}
+
+spsh_status spsh__key_join_add_contour(spsh__key_join *join, uint64_t print,
+                                       const spsh__contour_key *keys, size_t count, unsigned weak,
+                                       spsh_error *err)
+{
+    spsh_status rc = check_print(join, print, err);
+
+    if (rc == SPSH_OK && join->options.mode != SPSH__JOIN_CONTOUR)
+        rc = SPSH_FAIL(err, SPSH_E_INVALID_ARG, "contour keys need the mode for contours");
+    for (size_t i = 0; rc == SPSH_OK && i < count; i++) {
+        spsh__join_key key = {
+            .bits = keys[i].bits, .print = print, .frame = keys[i].frame, .is_short = true};
+        memset(key.slots, SPSH__JOIN_NO_PLACE, sizeof(key.slots));
+        for (unsigned w = 0; w < weak && w < SPSH__CONTOUR_WEAK; w++)
+            key.slots[w] = keys[i].weak[w];
         rc = add_key(join, &key, err);
     }
     return end_print(join, count, rc);
@@ -531,7 +552,16 @@ static bool comes_first(const spsh__candidate *x, const spsh__candidate *y)
     return x->b != y->b ? x->b < y->b : x->offset <= y->offset;
 }
 
-/* Return the lower candidate of both kinds. */
+/* Whether both searches found the same offset of a pair. */
+static bool is_found_twice(const spsh__key_join *join)
+{
+    return join->has_own && join->has_other && join->own.a == join->other.a &&
+           join->own.b == join->other.b &&
+           llabs(join->own.offset - join->other.offset) <= SAME_OFFSET;
+}
+
+/* Return the lower candidate of both kinds. If they are the same, skip the one of the other search.
+ */
 static spsh_status next_of_both(spsh__key_join *join, spsh__candidate *ret_candidate,
                                 spsh_error *err)
 {
@@ -542,6 +572,10 @@ static spsh_status next_of_both(spsh__key_join *join, spsh__candidate *ret_candi
     }
     if ((rc == SPSH_OK || rc == SPSH_E_END) && !join->has_other)
         rc = next_other(join, err);
+    while (rc == SPSH_OK && is_found_twice(join)) {
+        join->has_other = false;
+        rc = next_other(join, err);
+    }
     if (rc != SPSH_OK && rc != SPSH_E_END)
         return rc;
     if (!join->has_own && !join->has_other)

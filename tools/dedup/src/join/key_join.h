@@ -17,21 +17,24 @@
 #ifndef SPSH_DEDUP_KEY_JOIN_H
 #define SPSH_DEDUP_KEY_JOIN_H
 
+#include "contour_keys.h"
 #include "fingerprint/fingerprint.h"
 #include "records/call_watch.h"
 #include "records/sort128.h"
 #include "set/print_set.h"
 
 #define SPSH__JOIN_PRINTS_MAX (UINT64_C(1) << 38)
+#define SPSH__JOIN_MEMORY_MIN (UINT64_C(64) << 20)
 #define SPSH__JOIN_FRAMES_MAX (UINT64_C(1) << 30) /* 198 days */
 
 #define SPSH__JOIN_AUDIT_WEAK 5 /* weak bits per dense key that are flipped, in all combinations */
 
 typedef enum spsh__join_mode {
-    SPSH__JOIN_MILD, /* 48 bits, all prints of one side against each other */
-    SPSH__JOIN_DEEP, /* as MILD, but only the upper 32 bits */
-    SPSH__JOIN_AUDIT /* the upper 32 bits; dense keys of test against stored keys of train at other
-                        speeds: at equal speed frame_search.h finds more */
+    SPSH__JOIN_MILD,  /* 48 bits, all prints of one side against each other */
+    SPSH__JOIN_DEEP,  /* as MILD, but only the upper 32 bits */
+    SPSH__JOIN_AUDIT, /* the upper 32 bits; dense keys of test against stored keys of train at other
+                          speeds: at equal speed frame_search.h finds more */
+    SPSH__JOIN_CONTOUR /* contour keys (contour_keys.h), one equal key suffices */
 } spsh__join_mode;
 
 typedef struct spsh__key_join_options {
@@ -68,9 +71,13 @@ spsh_status spsh__key_join_add(spsh__key_join *join, uint64_t print, const spsh_
 /* Add the dense keys of one test print (dense_keys.h). Mode AUDIT only. */
 spsh_status spsh__key_join_add_test(spsh__key_join *join, uint64_t print,
                                     const spsh__dense_key *keys, size_t count, spsh_error *err);
-/* Add a candidate from another search (frame_search.h). Its pair of prints must not have keys in
- * this join.
- */
+/* Add the contour keys of one print, whose first `weak` weak bits may be flipped. Mode CONTOUR
+ * only. */
+spsh_status spsh__key_join_add_contour(spsh__key_join *join, uint64_t print,
+                                       const spsh__contour_key *keys, size_t count, unsigned weak,
+                                       spsh_error *err);
+/* Add a candidate from another search (frame_search.h, contour_search.h). Candidates within 6 frames
+ * of one that this join finds are skipped. */
 spsh_status spsh__key_join_add_candidate(spsh__key_join *join, const spsh__candidate *candidate,
                                          spsh_error *err);
 /* Return the candidates in ascending order of (a, b, offset), then SPSH_E_END. The first call runs
