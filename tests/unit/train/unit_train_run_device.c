@@ -870,6 +870,7 @@ static void test_estimates_are_what_runs_take(void)
         {"e-own",  {"train.precision=bf16", "train.rnn=persistent", "data.dev=[]"}},
         {"e-dev",  {"train.precision=fp16", "train.rnn=cudnn"}                    },
         {"e-free", {"train.strategy=ps-async", "data.dev=[]"}                     },
+        {"e-mix",  {"train.strategy=adpsgd-random", "data.dev=[]"}                },
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         spsh_train_estimate *e = NULL;

@@ -11,15 +11,16 @@ static spsh_status new_arena(const spsh__host_arenas *a, uint64_t count, float *
                              spsh_error *err)
 {
     void *memory = NULL;
-    if (a->cuda == NULL)
-        memory = calloc(count, sizeof(float));
-    else if (spsh_cuda_host_alloc(a->cuda, count * sizeof(float), &memory, err) == SPSH_OK)
-        memset(memory, 0, count * sizeof(float));
+    if (a->cuda == NULL) {
+        *ret = calloc(count, sizeof(float));
+        return *ret != NULL ? SPSH_OK : SPSH_NO_MEMORY(err);
+    }
+    const spsh_status rc = spsh_cuda_host_alloc(a->cuda, count * sizeof(float), &memory, err);
+    if (rc != SPSH_OK)
+        return rc;
+    memset(memory, 0, count * sizeof(float));
     *ret = memory;
-    return memory != NULL ? SPSH_OK
-                          : SPSH_FAIL(err, SPSH_E_NO_MEMORY,
-                                      "rank 0's copy of the model, for checkpoints: %.1f MiB",
-                                      (double)count * sizeof(float) / 1048576);
+    return SPSH_OK;
 }
 
 static void free_arena(const spsh__host_arenas *a, float *arena)
