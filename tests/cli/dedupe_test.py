@@ -8,6 +8,7 @@ import array
 import json
 import os
 import pathlib
+import random
 import shutil
 import signal
 import subprocess
@@ -176,6 +177,19 @@ def narrow(source, target):
         file.writeframes(array.array("h", [(a + b) // 2 for a, b in zip(samples[::2], samples[1::2])]).tobytes())
 
 
+def rough(source, target):
+    """Write a WAV file with noise of a quarter of its peak."""
+    with wave.open(str(source), "rb") as file:
+        samples = array.array("h", file.readframes(file.getnframes()))
+    noise = random.Random(1)
+    peak = max(map(abs, samples)) // 4
+    with wave.open(str(target), "wb") as file:
+        file.setnchannels(1)
+        file.setsampwidth(2)
+        file.setframerate(16000)
+        file.writeframes(array.array("h", [x // 2 + noise.randint(-peak, peak) for x in samples]).tobytes())
+
+
 def test_search():
     for seed in range(90, 96):
         speech(work / "near" / f"clip-{seed}.wav", f"{seed}:0:0.7")
@@ -197,6 +211,28 @@ def test_search():
     good("pack", work / "near", "-o", work / "wide.spsh", "--layout", "folder", "--dedupe", "none")
     _, done = dedupe("wide.jsonl", datasets=[work / "wide.spsh"])
     check("keys of 48 bits and loudness contours; narrowband or below 40 kbit/s: 0 of 6 utterances" in done.stdout, f"the other: {done.stdout}")
+
+
+def test_short_clips():
+    """Clips of 0.42 s with the text of their copy: proven, too short to prove, or neither."""
+    folder = work / "tiny"
+    lines = ["path\ttext"]
+    for seed in range(100, 104):
+        speech(folder / f"clip-{seed}.wav", f"{seed}:0.2:0.42")
+        narrow(folder / f"clip-{seed}.wav", folder / f"phone-{seed}.wav")
+        rough(folder / f"clip-{seed}.wav", folder / f"rough-{seed}.wav")
+        lines += [f"{kind}-{seed}.wav\t{'yes' if seed < 103 else 'no'}" for kind in ("clip", "phone", "rough")]
+    (folder / "corpus.tsv").write_text("\n".join(lines) + "\n")
+    good("pack", folder / "corpus.tsv", "-o", work / "tiny.spsh", "--dedupe", "none")
+    plan, done = dedupe("tiny.jsonl", datasets=[work / "tiny.spsh"])
+    proven = {tuple(sorted(pair)) for pair in plan.pairs}
+    wanted = {(f"clip-{seed}", f"phone-{seed}") for seed in range(100, 104)}
+    check(wanted <= proven, f"equal texts propose, the waveform decides: {proven}")
+    check(all(a[-3:] == b[-3:] for a, b in proven), f"equal texts alone prove nothing: {proven}")
+    short = {tuple(sorted((line["a"]["id"], line["b"]["id"]))) for line in plan.lines[1:-1] if line["type"] == "short"}
+    check(any(a[-3:] == b[-3:] for a, b in short), f"listed as too short: {short}")
+    check(not short & proven, "a pair is in one list")
+    check(f"too short to prove: {len(short)} pairs" in done.stdout, f"the terminal: {done.stdout}")
 
 
 def test_same_result(plan):
@@ -417,6 +453,7 @@ with tempfile.TemporaryDirectory() as folder:
     found = test_found()
     test_options(found)
     test_search()
+    test_short_clips()
     test_same_result(found)
     test_parts_from_nothing()
     test_stopped()

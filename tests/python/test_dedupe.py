@@ -81,7 +81,7 @@ class DedupeTest(CopyTest):
     def check(self, report, said):
         """The report has the numbers that the command prints."""
         for name in ("datasets", "utterances", "undecodable", "keys", "candidates", "decoded",
-                     "key_bits", "contour_bits", "telephone_utterances", "is_limited", "plan_hash",
+                     "key_bits", "contour_bits", "telephone_utterances", "is_limited", "short_pairs", "plan_hash",
                      "members", "clusters_with_different_texts"):  # fmt: skip
             self.assertEqual(getattr(report, name), said[name], name)
         self.assertEqual(report.plan, str(self.plan))

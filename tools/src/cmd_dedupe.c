@@ -321,7 +321,7 @@ int spsh__cmd_dedupe(int argc, char **argv)
         "find copies, in one dataset or across several",
         "Writes a plan of the utterances to skip, with the reasons; `speechshard apply` applies "
         "it. Makes missing fingerprints first. After an interruption, the same command continues. "
-        "It does not find clips below 0.5 s with different samples, copies with other speeds or "
+        "It does not find clips below 0.36 s with different samples, copies with other speeds or "
         "pitches, or speech under louder speech or music. Copies through neural codecs are "
         "reported, never dropped.",
         "speechshard dedupe corpus.spsh -o plan.jsonl --html plan.html\n"

@@ -329,6 +329,7 @@ class DedupeReport(SimpleNamespace):
     contour_bits: int
     telephone_utterances: int
     is_limited: bool
+    short_pairs: int
     candidates: int
     decoded: int
     dropped: int

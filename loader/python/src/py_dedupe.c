@@ -172,6 +172,7 @@ static const spsh__py_fact facts_of_dedupe[] = {
     FACT(NUMBER, "contour_bits", contour_bits),
     FACT(NUMBER, "telephone_utterances", telephone_count),
     FACT(TRUTH, "is_limited", is_limited),
+    FACT(NUMBER, "short_pairs", short_pair_count),
     FACT(NUMBER, "candidates", candidate_count),
     FACT(NUMBER, "decoded", decoded_count),
     FACT(NUMBER, "dropped", dropped_count),

@@ -11,6 +11,7 @@
 #include "common/file_out.h"
 #include "copies/judge.h"
 #include "copies/search_choice.h"
+#include "copies/tiny_pairs.h"
 #include "dedup_options.h"
 #include "plan/copy_plan.h"
 #include "set/dataset_splits.h"
@@ -28,6 +29,7 @@ struct spsh_dedupe_result {
     spsh__print_set *set;
     spsh__copies_facts copies;
     spsh__match_list matches;
+    spsh__match_list short_pairs; /* pairs of clips that are too short to prove */
     spsh__clusters clusters;
     spsh__policy policy;
     spsh__plan_facts plan;
@@ -207,6 +209,25 @@ static spsh_status find_copies(run *r, spsh_error *err)
                              &r->d->copies, err);
 }
 
+/* Add the proven pairs of clips that are too short for the search to the matches. */
+static spsh_status find_tiny(run *r, spsh_error *err)
+{
+    spsh_dedupe_result *d = r->d;
+    const spsh__tiny_options options = {
+        .known = &d->matches, .memory_bytes = r->options.memory_bytes, .watch = &r->watch};
+    spsh__match_list proven = {0};
+    spsh_status rc = SPSH_OK;
+    if (has_flag(r, SPSH_DEDUPE_EXACT_ONLY))
+        return SPSH_OK;
+    rc = spsh__tiny_pairs_find(d->set, &options, &proven, &d->short_pairs, err);
+    for (size_t i = 0; rc == SPSH_OK && i < proven.count; i++)
+        rc = spsh__match_list_add(&d->matches, &proven.items[i], err);
+    if (rc == SPSH_OK && proven.count > 0)
+        qsort(d->matches.items, d->matches.count, sizeof(*d->matches.items), spsh__match_compare);
+    free(proven.items);
+    return rc;
+}
+
 static spsh_status check_pair(void *user, uint64_t a, uint64_t b, spsh__match_sink sink,
                               spsh_error *err)
 {
@@ -267,6 +288,7 @@ static spsh_status sum_up(run *r, spsh_error *err)
     f->common.mode = has_flag(r, SPSH_DEDUPE_EXACT_ONLY) ? "exact" : modes[r->options.search];
     f->common.match_count = d->matches.count;
     f->matches = d->matches.items;
+    f->short_pairs = &d->short_pairs;
     f->clusters = &d->clusters;
     f->policy = &d->policy;
     for (uint64_t i = 0; i < d->matches.count + d->clusters.checked_count; i++)
@@ -314,6 +336,7 @@ static void fill_facts(spsh_dedupe_result *d)
     f->key_bits = d->choice.key_bits;
     f->contour_bits = d->choice.contour_weak;
     f->telephone_count = d->choice.telephone_count;
+    f->short_pair_count = d->short_pairs.count;
     f->is_limited = d->choice.is_limited;
     f->candidate_count = d->copies.join.candidate_count;
     f->decoded_count = d->copies.judge.decoded_count;
@@ -445,8 +468,8 @@ static spsh_status take_options(run *r, const spsh_dedupe_options *options, spsh
 
 /* The stages, in order. */
 static spsh_status (*const stages[])(run *r, spsh_error *err) = {
-    check_names, make_segments, open_set,      settle_policy, measure_set,
-    check_space, find_copies,   make_clusters, sum_up,        place_members,
+    check_names, make_segments, open_set,      settle_policy, measure_set,   check_space,
+    find_copies, find_tiny,     make_clusters, sum_up,        place_members,
 };
 
 static spsh_status run_all(const spsh_dedup_sources *sources, const spsh_dedupe_options *options,
@@ -554,6 +577,7 @@ void spsh_dedupe_result_free(spsh_dedupe_result *result)
         return;
     spsh__clusters_free(&result->clusters);
     free(result->matches.items);
+    free(result->short_pairs.items);
     free(result->members);
     free(result->boilerplate);
     spsh__print_set_close(result->set);

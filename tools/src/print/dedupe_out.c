@@ -208,6 +208,10 @@ void spsh__dedupe_print(const spsh_dedupe_options *options, const spsh_dedupe_re
         printf("%s utterances cannot be decoded; only copies with equal bytes are found\n",
                SPSH_SHOW_COUNT(facts->undecoded_count));
     print_pairs(d);
+    if (facts->short_pair_count > 0)
+        printf("  too short to prove: %s pairs of clips below 0.5 s with equal texts or names%s\n",
+               SPSH_SHOW_COUNT(facts->short_pair_count),
+               options->plan_path == NULL ? "" : ", listed in the plan");
     print_decisions(d);
     print_largest(d);
     print_texts(d);
@@ -270,6 +274,7 @@ int spsh__dedupe_print_json(const spsh_dedupe_options *options, const spsh_dedup
     spsh__json_put_u64(json, "contour_bits", facts->contour_bits);
     spsh__json_put_u64(json, "telephone_utterances", facts->telephone_count);
     spsh__json_put_bool(json, "is_limited", facts->is_limited);
+    spsh__json_put_u64(json, "short_pairs", facts->short_pair_count);
     spsh__json_put_u64(json, "candidates", facts->candidate_count);
     spsh__json_put_u64(json, "decoded", facts->decoded_count);
     put_matches(json, d);

@@ -340,7 +340,8 @@ typedef struct spsh_dedupe_facts {
     uint32_t contour_bits; /* weak bits per loudness contour that the search flips; 0: contours were
                               not searched */
     uint64_t telephone_count; /* utterances of at most 4 kHz, or below 40 kbit/s; 0 if exact only */
-    bool is_limited;          /* a deep search would find more copies of these utterances */
+    uint64_t short_pair_count; /* pairs of clips below 0.5 s that are too short to prove */
+    bool is_limited;           /* a deep search would find more copies of these utterances */
 } spsh_dedupe_facts;
 
 /** Utterances that the plan drops, by the tier that proves it. */

@@ -6,8 +6,8 @@
  *     auto     32 bits for telephone material,     as many weak bits as the number of prints
  *              else 48                             allows
  *
- * Keys of 32 bits are equal by chance so often that their number in auto is limited: the chance hits
- * of 4e7 keys take about 1.5 GB of disk, and they grow with the square.
+ * Keys of 32 bits are equal by chance so often that their number in auto is limited: the chance
+ * hits of 4e7 keys take about 1.5 GB of disk, and they grow with the square.
  */
 #include "search_choice.h"
 

@@ -1,7 +1,7 @@
 /* search_choice.h: choose the searches of a deduplication by its material.
  *
- * Telephone material is narrowband (at most 4 kHz) or has a low bit rate (below 40 kbit/s). Codecs of
- * telephones and vocoders hide its copies from keys of 48 bits.
+ * Telephone material is narrowband (at most 4 kHz) or has a low bit rate (below 40 kbit/s). Codecs
+ * of telephones and vocoders hide its copies from keys of 48 bits.
  */
 #ifndef SPSH_DEDUP_SEARCH_CHOICE_H
 #define SPSH_DEDUP_SEARCH_CHOICE_H

@@ -1,5 +1,5 @@
-/* contour_search.c: threads make the keys of all prints; one join finds equal keys; each proposal is
- * compared frame by frame before it becomes a candidate.
+/* contour_search.c: threads make the keys of all prints; one join finds equal keys; each proposal
+ * is compared frame by frame before it becomes a candidate.
  *
  * Proposals arrive sorted by a, whose frames are read once. A comparison reads only the two prints,
  * which are short.

@@ -76,8 +76,8 @@ spsh_status spsh__key_join_add_test(spsh__key_join *join, uint64_t print,
 spsh_status spsh__key_join_add_contour(spsh__key_join *join, uint64_t print,
                                        const spsh__contour_key *keys, size_t count, unsigned weak,
                                        spsh_error *err);
-/* Add a candidate from another search (frame_search.h, contour_search.h). Candidates within 6 frames
- * of one that this join finds are skipped. */
+/* Add a candidate from another search (frame_search.h, contour_search.h). Candidates within 6
+ * frames of one that this join finds are skipped. */
 spsh_status spsh__key_join_add_candidate(spsh__key_join *join, const spsh__candidate *candidate,
                                          spsh_error *err);
 /* Return the candidates in ascending order of (a, b, offset), then SPSH_E_END. The first call runs

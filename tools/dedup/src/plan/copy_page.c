@@ -534,9 +534,12 @@ static void draw_blind_spots(spsh__copy_page *page)
                  "copies share few keys, and --search deep finds more of them"},
         {"deep",  "strong codecs (GSM, Opus below 16 kbit/s), reverberation and noise: two such "
                  "copies share few keys, and some are missed"                 },
+        {"auto",  "cuts out of longer recordings through strong codecs, reverberation or noise: "
+                 "they share few keys, and some are missed"                   },
         {"audit",
          "strong codecs, reverberation and noise on clips of a second or so: some are missed" },
-        {NULL,    "less than half a second of active speech: only exact copies are found"     },
+        {NULL,
+         "less than half a second of active speech, unless samples, texts, or names are equal"},
         {NULL,
          "another pitch, and a speed that differs by more than 1.5 % (with --speed-grid: speeds "
          "outside the grid)"                                                                  },

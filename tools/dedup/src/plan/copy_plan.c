@@ -231,7 +231,7 @@ static const char *parse_member(spsh__copy_plan *plan, const spsh__json_value *v
 /* Parse a line. Returns NULL, or the problem in words. */
 static const char *parse_line(spsh__copy_plan *plan, const spsh__jsonl_line *line)
 {
-    static const char *const others[] = {"pair", "cluster", "boilerplate"};
+    static const char *const others[] = {"pair", "cluster", "boilerplate", "short"};
     const spsh__json_value *values = line->values;
     if (plan->datasets == NULL)
         return is_text(&values[WANTED_TYPE], "plan") ? parse_head(plan, values)

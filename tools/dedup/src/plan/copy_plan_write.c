@@ -438,6 +438,32 @@ static spsh_status write_boilerplate(plan_writer *w, spsh_error *err)
     return rc;
 }
 
+static spsh_status write_short(plan_writer *w, spsh_error *err)
+{
+    const spsh__match_list *all = w->facts->short_pairs;
+    spsh_status rc = SPSH_OK;
+    for (size_t i = 0; all != NULL && i < all->count && rc == SPSH_OK; i++) {
+        const spsh__match *m = &all->items[i];
+        subject subjects[SIDES];
+        rc = read_subject(w, 0, m->a, &subjects[0], err);
+        if (rc == SPSH_OK)
+            rc = read_subject(w, 1, m->b, &subjects[1], err);
+        if (rc != SPSH_OK)
+            break;
+        spsh__json_put_string(w->json, "type", "short");
+        put_name(w->json, "a", &subjects[0]);
+        put_name(w->json, "b", &subjects[1]);
+        spsh__json_put_real(w->json, "active_s", m->active_s);
+        spsh__json_put_real(w->json, "ber", m->ber);
+        spsh__json_put_real(w->json, "ncc", m->ncc);
+        spsh__json_put_real(w->json, "ncc_white", m->ncc_white);
+        rc = put_texts(w, subjects, err);
+        if (rc == SPSH_OK)
+            rc = write_line(w, err);
+    }
+    return rc;
+}
+
 static spsh_status write_end(plan_writer *w, uint8_t ret_hash[16], spsh_error *err)
 {
     char line[64];
@@ -499,7 +525,8 @@ spsh_status spsh__copy_plan_write(const spsh__plan_facts *facts,
                                   spsh_error *err)
 {
     static spsh_status (*const steps[])(plan_writer * w, spsh_error * err) = {
-        prepare, open_file, write_head, write_pairs, write_clusters, write_boilerplate};
+        prepare,        open_file,         write_head, write_pairs,
+        write_clusters, write_boilerplate, write_short};
     plan_writer w = {.facts = facts, .options = options, .set = facts->common.set};
     spsh_status rc = SPSH_OK;
     for (size_t i = 0; rc == SPSH_OK && i < sizeof(steps) / sizeof(steps[0]); i++)

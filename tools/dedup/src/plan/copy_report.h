@@ -40,6 +40,7 @@ typedef struct spsh__plan_facts {
     spsh__copy_facts common;
     const spsh__match *matches; /* common.match_count items; the indices of clusters->checked
                                    follow */
+    const spsh__match_list *short_pairs; /* clips that are too short to prove (tiny_pairs.h) */
     const spsh__clusters *clusters;
     const spsh__policy *policy;
     uint64_t dropped_count, dropped_bytes;
