@@ -1,6 +1,7 @@
 /* unit_contour_search.c: copies of clips that are too short for stored keys, through noise, on any
  * number of threads. Keys of contours: order, weak bits, and no keys for silence.
  */
+#include "copies/search_choice.h"
 #include "copy_dataset.h"
 #include "join/contour_search.h"
 #include "print_set_kit.h"
@@ -141,11 +142,32 @@ static void test_keys(void)
     spsh__print_set_close(set);
 }
 
+static void test_choice(void)
+{
+    const uint64_t few = 1000;
+    const uint64_t many = UINT64_C(1) << 40;
+    spsh__search_choice choice = spsh__search_choice_of(SPSH_SEARCH_AUTO, few, few, 0);
+    CHECK(choice.mode == SPSH__JOIN_MILD && choice.contour_weak == SPSH__CONTOUR_WEAK);
+    CHECK(!choice.is_limited); /* no telephone material */
+    choice = spsh__search_choice_of(SPSH_SEARCH_AUTO, few, few, 1);
+    CHECK(choice.mode == SPSH__JOIN_DEEP && !choice.is_limited);
+    choice = spsh__search_choice_of(SPSH_SEARCH_AUTO, many, many, 1);
+    CHECK(choice.mode == SPSH__JOIN_MILD && choice.contour_weak == 0 && choice.is_limited);
+    choice = spsh__search_choice_of(SPSH_SEARCH_MILD, few, few, 1);
+    CHECK(choice.contour_weak == 0 && choice.is_limited);
+    choice = spsh__search_choice_of(SPSH_SEARCH_DEEP, many, many, 1);
+    CHECK(choice.contour_weak == SPSH__CONTOUR_WEAK && !choice.is_limited);
+}
+
 static void test_large_sets(void)
 {
     CHECK_U64(spsh__contour_weak_for(1), SPSH__CONTOUR_WEAK);
     CHECK_U64(spsh__contour_weak_for(100000), SPSH__CONTOUR_WEAK - 1);
     CHECK_U64(spsh__contour_weak_for(UINT64_C(1) << 32), 0);
+    /* (7e4)^2 / 2 / 2^11 hits of 16 bytes; with two weak bits fewer, a sixteenth, which fits */
+    CHECK_U64(spsh__contour_search_space(10000, SPSH__CONTOUR_WEAK, ENOUGH), 19140624);
+    CHECK_U64(spsh__contour_search_space(10000, SPSH__CONTOUR_WEAK - 2, ENOUGH), 0);
+    CHECK_U64(spsh__contour_search_space(10000, 0, ENOUGH), 0);
 }
 
 TEST_MAIN(unit_contour_search)
@@ -156,6 +178,7 @@ TEST_MAIN(unit_contour_search)
     RUN(test_finds_copies);
     RUN(test_keys);
     RUN(test_large_sets);
+    RUN(test_choice);
     test_remove_tree(directory);
     return TEST_RESULT();
 }

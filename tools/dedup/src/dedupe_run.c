@@ -13,6 +13,7 @@
 #include "copies/search_choice.h"
 #include "copies/tiny_pairs.h"
 #include "dedup_options.h"
+#include "join/contour_search.h"
 #include "plan/copy_plan.h"
 #include "set/dataset_splits.h"
 #include "set/scaled_keys.h"
@@ -21,7 +22,10 @@
 #include "speechshard/inside.h"
 #include "speechshard/options.h"
 
-enum { BOILERPLATE_MIN = 20 };
+enum {
+    BOILERPLATE_MIN = 20,
+    KEYS_PER_PRINT = 8, /* assumed for estimates before the fingerprints exist */
+};
 
 /* All findings. Stages fill it, and the functions of dedup.h show it. */
 struct spsh_dedupe_result {
@@ -168,19 +172,24 @@ static spsh_status measure_set(run *r, spsh_error *err)
 
 /* ---- space ---- */
 
-static uint64_t space_for(const spsh_dedupe_options *options, spsh__join_mode mode,
-                          uint64_t key_count)
+static uint64_t space_for(const spsh_dedupe_options *options, const spsh__search_choice *choice,
+                          uint64_t key_count, uint64_t print_count)
 {
     const uint64_t speeds =
         (options->flags & SPSH_DEDUPE_SPEED_GRID) != 0 ? SPSH__SCALE_FASTER_END : 1;
     if ((options->flags & SPSH_DEDUPE_EXACT_ONLY) != 0)
         return key_count * 4; /* sorted chunks; their number is about the number of keys */
-    return spsh__key_join_space(mode, key_count * speeds, 0, options->memory_bytes);
+    const uint64_t keys =
+        spsh__key_join_space(choice->mode, key_count * speeds, 0, options->memory_bytes);
+    const uint64_t contours =
+        spsh__contour_search_space(print_count, choice->contour_weak, options->memory_bytes);
+    return keys > contours ? keys : contours; /* the contours are finished before the keys */
 }
 
 static spsh_status check_space(run *r, spsh_error *err)
 {
-    const uint64_t need = space_for(&r->options, r->d->choice.mode, r->d->key_count);
+    const uint64_t need = space_for(&r->options, &r->d->choice, r->d->key_count,
+                                    spsh__print_set_print_count(r->d->set));
     if (r->options.space_fn != NULL)
         r->options.space_fn(r->options.user, need);
     return spsh__work_space_check(r->options.work_path, need, err);
@@ -517,10 +526,10 @@ spsh_status spsh_dedupe_estimate(const spsh_dedup_sources *sources,
         rc = spsh__source_prints_estimate(sources->items, sources->count, r.options.io, &cost, err);
     if (rc != SPSH_OK)
         return rc;
-    /* The material is unknown before the fingerprints exist: assume that auto chooses short keys. */
-    cost.temporary_bytes = space_for(
-        &r.options, r.options.search == SPSH_SEARCH_MILD ? SPSH__JOIN_MILD : SPSH__JOIN_DEEP,
-        cost.key_count);
+    const uint64_t print_count = cost.key_count / KEYS_PER_PRINT;
+    const spsh__search_choice choice =
+        spsh__search_choice_of(r.options.search, cost.key_count, print_count, print_count);
+    cost.temporary_bytes = space_for(&r.options, &choice, cost.key_count, print_count);
     spsh_result_give(ret_cost, &cost, sizeof(cost));
     return SPSH_OK;
 }

@@ -38,25 +38,32 @@ static spsh_status count_telephone(const spsh__print_set *set, uint64_t *ret_cou
     return SPSH_OK;
 }
 
-spsh_status spsh__search_choose(const spsh__print_set *set, spsh_dedupe_search search,
-                                uint64_t key_count, spsh__search_choice *ret_choice,
-                                spsh_error *err)
+spsh__search_choice spsh__search_choice_of(spsh_dedupe_search search, uint64_t key_count,
+                                           uint64_t print_count, uint64_t telephone_count)
 {
-    spsh__search_choice choice = {.mode = SPSH__JOIN_MILD};
-    const spsh_status rc = count_telephone(set, &choice.telephone_count, err);
-    if (rc != SPSH_OK)
-        return rc;
+    spsh__search_choice choice = {.mode = SPSH__JOIN_MILD, .telephone_count = telephone_count};
     if (search == SPSH_SEARCH_DEEP) {
         choice.mode = SPSH__JOIN_DEEP;
         choice.contour_weak = SPSH__CONTOUR_WEAK;
     } else if (search == SPSH_SEARCH_AUTO) {
-        choice.contour_weak = spsh__contour_weak_for(spsh__print_set_print_count(set));
-        if (choice.telephone_count > 0 && key_count <= SHORT_KEYS_MAX)
+        choice.contour_weak = spsh__contour_weak_for(print_count);
+        if (telephone_count > 0 && key_count <= SHORT_KEYS_MAX)
             choice.mode = SPSH__JOIN_DEEP;
     }
     choice.key_bits = choice.mode == SPSH__JOIN_DEEP ? 32 : 48;
-    choice.is_limited = choice.telephone_count > 0 && (choice.mode != SPSH__JOIN_DEEP ||
-                                                       choice.contour_weak < SPSH__CONTOUR_WEAK);
-    *ret_choice = choice;
-    return SPSH_OK;
+    choice.is_limited = telephone_count > 0 && (choice.mode != SPSH__JOIN_DEEP ||
+                                                choice.contour_weak < SPSH__CONTOUR_WEAK);
+    return choice;
+}
+
+spsh_status spsh__search_choose(const spsh__print_set *set, spsh_dedupe_search search,
+                                uint64_t key_count, spsh__search_choice *ret_choice,
+                                spsh_error *err)
+{
+    uint64_t telephone_count = 0;
+    const spsh_status rc = count_telephone(set, &telephone_count, err);
+    if (rc == SPSH_OK)
+        *ret_choice = spsh__search_choice_of(search, key_count, spsh__print_set_print_count(set),
+                                             telephone_count);
+    return rc;
 }

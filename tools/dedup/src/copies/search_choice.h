@@ -17,6 +17,9 @@ typedef struct spsh__search_choice {
     bool is_limited;          /* deep would find more copies of the telephone material */
 } spsh__search_choice;
 
+/* Choose the searches from counts. */
+spsh__search_choice spsh__search_choice_of(spsh_dedupe_search search, uint64_t key_count,
+                                           uint64_t print_count, uint64_t telephone_count);
 /* Choose the searches. key_count: stored keys of all prints. */
 spsh_status spsh__search_choose(const spsh__print_set *set, spsh_dedupe_search search,
                                 uint64_t key_count, spsh__search_choice *ret_choice,

@@ -6,6 +6,7 @@
  */
 #include "contour_search.h"
 
+#include <math.h>
 #include <pthread.h>
 #include <stdlib.h>
 
@@ -39,6 +40,16 @@ unsigned spsh__contour_weak_for(uint64_t print_count)
         if (print_count <= prints_max[i])
             return SPSH__CONTOUR_WEAK - i;
     return 0;
+}
+
+/* Measured (docs/BENCHMARKS.md): 7 keys per print. With 6 weak bits, one in 2^11 pairs of keys is
+ * equal by chance; each bit less divides that by 4. */
+uint64_t spsh__contour_search_space(uint64_t print_count, unsigned weak, uint64_t memory_bytes)
+{
+    const double keys = 7 * (double)print_count;
+    const double hits = ldexp(keys * keys / 2, 2 * (int)weak - 2 * SPSH__CONTOUR_WEAK - 11);
+    const double hits_in_memory = (double)memory_bytes / 8 / sizeof(spsh__u128);
+    return weak > 0 && hits > hits_in_memory ? (uint64_t)hits * sizeof(spsh__u128) : 0;
 }
 
 /* ---- keys ---- */

@@ -32,6 +32,10 @@ typedef struct spsh__contour_search {
  * for small sets, 0 if the set is too large for the search. */
 unsigned spsh__contour_weak_for(uint64_t print_count);
 
+/* Estimate the peak of the temporary disk space in bytes, before a run starts. The estimate assumes
+ * short clips of many voices; takes of a few words need more. */
+uint64_t spsh__contour_search_space(uint64_t print_count, unsigned weak, uint64_t memory_bytes);
+
 /* Add the candidates to join, whose mode is MILD or DEEP, and which has no keys yet. */
 spsh_status spsh__contour_search_run(const spsh__contour_search *search, spsh__key_join *join,
                                      spsh_error *err);
