@@ -87,7 +87,7 @@ rms() {
     sox "$1" -n stat 2>&1 | awk '/RMS.*amplitude/ { print $3 }'
 }
 
-# make FAMILY HOW... : from $in to $out; other speech for the babble in $other
+# make FAMILY HOW... : transform $in to $out. $other is speech of others, for babble noise.
 make() {
     local how=$1 temp
     shift

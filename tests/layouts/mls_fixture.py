@@ -45,7 +45,7 @@ def make_tree(tree, clip, extension):
     }
     for split, ids in splits.items():
         for name in ids:
-            # The opus header's "input sample rate" is for information: both are 16 kHz material.
+            # The rate in an Opus header is only a hint: files with either rate hold 16 kHz material.
             rate = 48000 if extension == ".opus" and name.endswith("1") else 16000
             if name != SILENT:
                 clip(audio(tree / split, name, extension), rate=rate,

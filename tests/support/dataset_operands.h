@@ -1,5 +1,5 @@
-/* dataset_operands.h: operands DATASET[:SPLITS], their parts, and the files that decide about a
- * colon. */
+/* dataset_operands.h: operands DATASET[:SPLITS] and their parts. A colon separates splits only if
+ * the path before it exists, so the files that exist are listed, too. */
 #ifndef DATASET_OPERANDS_H
 #define DATASET_OPERANDS_H
 

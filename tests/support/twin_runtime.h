@@ -3,9 +3,9 @@
  *
  * Work is enqueued on a stream and runs later, only when a thread waits for it. The order among
  * streams is random within the limits of events. Memory that is freed, overwritten, or read too
- * early shows as wrong results. Each piece of work declares the memory that it uses. Two uses of
- * the same bytes on two streams, of which at least one is a write, without an event between them
- * stop the program with their names (vector clocks).
+ * early shows as wrong results. Each piece of work declares the memory that it uses. The program
+ * stops if two streams use the same bytes, at least one of them writes, and no event orders the two
+ * uses (vector clocks). It then prints the names of both.
  *
  * The NULL stream is an additional stream without a particular device.
  */

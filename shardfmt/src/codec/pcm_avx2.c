@@ -1,9 +1,10 @@
-/* pcm_avx2.c: predicted blocks with AVX2, 8 lanes of 32 bits a vector, two vectors a step.
+/* pcm_avx2.c: decode predicted blocks with AVX2: 8 lanes of 32 bits per vector, two vectors per
+ * step. A row of the block (16 lanes, 16 samples each) goes through four stages:
  *
- * A row of the block (16 lanes, 16 samples each) goes through four stages: each lane's group is
- * unpacked to 16 values; two 8x8 transpositions of 32-bit pairs turn lanes into columns; 16
- * prediction steps run on vectors that hold samples t - 1 and t of a lane in one element; and the
- * transpositions turn back.
+ *     1. unpack the group of each lane to 16 values
+ *     2. turn lanes into columns, by two 8x8 transpositions of 32-bit pairs
+ *     3. make 16 prediction steps, on vectors that hold samples t - 1 and t of a lane per element
+ *     4. turn columns back into lanes
  */
 #include "pcm_internal.h"
 

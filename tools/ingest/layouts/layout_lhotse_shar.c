@@ -258,7 +258,7 @@ static size_t stem_of(spsh_bytes name)
     return name.size_bytes;
 }
 
-/* Source of the data member that waits. */
+/* Return the path of the data member that has no metadata member yet: archive/member. */
 static spsh_bytes source_of(shar_scan *s)
 {
     return spsh__strings_name(s->scan,

@@ -115,8 +115,8 @@ typedef struct spsh__norm_state {
     spsh__backend_buffer weight, bias;                   /* parameters */
     spsh__backend_buffer running_mean, running_variance; /* momentum 0.1, unbiased variance */
     spsh__backend_buffer batch_mean, batch_scale;        /* from training, kept for backward */
-    /* With norm_adds_bias: added to x where it is not padding; else NULL. batch_mean is without it.
-     */
+    /* Bias of the convolution, which the norm adds to x except in padding. NULL without
+     * norm_adds_bias. batch_mean excludes it. */
     spsh__backend_buffer conv_bias;
 } spsh__norm_state;
 

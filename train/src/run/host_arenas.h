@@ -1,9 +1,9 @@
 /* host_arenas.h: rank 0's copy of a whole model in host memory, for writing checkpoints. Its arenas
  * have the same layout as the model's (model.h).
  *
- *     read     the copies of a learner on a device begin, on a separate stream, to pinned memory
- *     hold     the learner's stream waits for them, before it overwrites its arenas
- *     land     the host waits for them; any thread
+ *     read     begin to copy the arenas to pinned memory, on a separate stream of the device
+ *     hold     make the learner's stream wait for the copies before it overwrites its arenas
+ *     land     wait on the host for the copies; any thread
  *
  * The learner computes its next gradient meanwhile. It waits only for the statistics, which forward
  * changes. On the host, read copies everything.
