@@ -133,6 +133,7 @@ static void test_keys(void)
         }
         CHECK_U64((uint64_t)__builtin_popcountll(weak), SPSH__CONTOUR_WEAK);
     }
+    CHECK_U64(spsh__contour_keys_make(frames, 16, keys), 0); /* too short to be judged */
     memset(frames, 0, sizeof(frames));
     CHECK_U64(spsh__contour_keys_make(frames, 100, keys), 0);
     for (size_t i = 0; i < SPSH__CONTOUR_FRAMES_MAX; i++) /* a maximum every 16 frames */

@@ -17,13 +17,14 @@
 #include <string.h>
 
 enum {
-    MOMENT = 6, /* frames on each side of an anchor whose levels balance */
-    RANGE = 16, /* frames on each side that the contour covers */
-    STEP = 4,   /* frames between two points of the contour */
-    BELOW = 40, /* levels below the anchor's that count as silence */
-    SMOOTH = 3, /* frames on each side of the words that are summed */
-    GROUP = 4,  /* print bits per sum */
-    UNIT = 6,   /* frames per unit of a distance */
+    ACTIVE_MIN = 17, /* active frames: 0.5 s of speech, which the judge needs */
+    MOMENT = 6,      /* frames on each side of an anchor whose levels balance */
+    RANGE = 16,      /* frames on each side that the contour covers */
+    STEP = 4,        /* frames between two points of the contour */
+    BELOW = 40,      /* levels below the anchor's that count as silence */
+    SMOOTH = 3,      /* frames on each side of the words that are summed */
+    GROUP = 4,       /* print bits per sum */
+    UNIT = 6,        /* frames per unit of a distance */
     POSITION_BITS = 5,
     SURE = 1 << 20, /* a margin that no other bit reaches */
 };
@@ -180,6 +181,11 @@ size_t spsh__contour_keys_make(const spsh__print_frame *frames, size_t frame_cou
                                spsh__contour_key ret_keys[SPSH__CONTOUR_KEYS_MAX])
 {
     uint32_t anchors[SPSH__CONTOUR_KEYS_MAX + 1];
+    size_t active = 0;
+    for (size_t i = 0; i < frame_count && active < ACTIVE_MIN; i++)
+        active += frames[i].is_active;
+    if (active < ACTIVE_MIN)
+        return 0;
     const size_t count = find_anchors(frames, frame_count, anchors);
     for (size_t i = 0; i < count; i++) {
         bits made = {.count = 0};

@@ -28,7 +28,8 @@ typedef struct spsh__contour_key {
     uint8_t weak[SPSH__CONTOUR_WEAK]; /* positions of the least certain bits, least certain first */
 } spsh__contour_key;
 
-/* Write the keys of a print, in the order of their frames. Return their number. */
+/* Write the keys of a print, in the order of their frames. Return their number: 0 with less than
+ * half a second of active speech. */
 size_t spsh__contour_keys_make(const spsh__print_frame *frames, size_t frame_count,
                                spsh__contour_key ret_keys[SPSH__CONTOUR_KEYS_MAX]);
 
