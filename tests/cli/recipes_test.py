@@ -235,7 +235,7 @@ def test_benchmark():
           {key: value for key, value in recipe.items() if key not in own}, "settings of bench/gpu/train.yaml")
 
 
-OTHERS = {"digits", "notebook", "pytorch", "quickstart"}  # they have separate tests
+OTHERS = {"digits", "notebook", "pytorch", "hugging-face", "quickstart"}  # they have separate tests
 equal({page.parent.name for page in RECIPES.glob("*/README.md")} | OTHERS, set(KINDS) | OTHERS, "recipes that are tested")
 if RECIPE == "librispeech-960":
     test_benchmark()
