@@ -13,7 +13,7 @@
 #include "copies/judge.h"
 #include "set/set_readers.h"
 
-#include "bench_kit.h" /* its global variable err would shadow parameters of the other headers */
+#include "bench_kit.h"
 
 typedef struct named {
     char *id;
@@ -39,10 +39,10 @@ static named *read_names(const spsh__print_set *set, size_t *ret_count)
     named *names = calloc(count + 1, sizeof(*names));
     spsh__set_readers readers;
     must(names != NULL, "names");
-    check_ok(spsh__set_readers_open(set, &readers, &err));
+    check_ok(spsh__set_readers_open(set, &readers, &failure));
     for (size_t i = 0; i < count; i++) {
         spsh_utterance utterance;
-        check_ok(spsh__set_readers_metadata(&readers, i, &utterance, &err));
+        check_ok(spsh__set_readers_metadata(&readers, i, &utterance, &failure));
         named *name = &names[i];
         name->id = strndup((const char *)utterance.id.data, utterance.id.size_bytes);
         must(name->id != NULL, "id");
@@ -74,14 +74,14 @@ int main(int argc, char **argv)
     spsh__print_set *set = NULL;
     spsh__judge *judge = NULL;
     size_t count = 0;
-    check_ok(spsh__print_set_open(&source, 1, NULL, &set, &err));
-    check_ok(spsh__judge_open(set, &options, &judge, &err));
+    check_ok(spsh__print_set_open(&source, 1, NULL, &set, &failure));
+    check_ok(spsh__judge_open(set, &options, &judge, &failure));
     named *names = read_names(set, &count);
     for (size_t i = 0; i < count; i++) {
         for (size_t k = i + 1; k < count && compare_named(&names[i], &names[k]) == 0; k++) {
             spsh_copy_class strongest = SPSH_COPY_NONE;
             check_ok(spsh__judge_pair(judge, names[i].ordinal, names[k].ordinal,
-                                      (spsh__match_sink){keep_strongest, &strongest}, &err));
+                                      (spsh__match_sink){keep_strongest, &strongest}, &failure));
             printf("%s\t%s\t%s\n", names[i].id, names[k].id, spsh_copy_class_text(strongest));
         }
     }

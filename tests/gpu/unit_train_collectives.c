@@ -205,7 +205,6 @@ static uint32_t layer_blocks(void)
                              rows * s.hidden,
                              backend->ops->rnn_reserve_fn(&s)};
     spsh__backend_buffer at[7];
-    unsigned blocks = 0;
     for (size_t i = 0; i < 7; i++) {
         REQUIRE(backend->ops->alloc_fn(backend, counts[i], &at[i], NULL) == SPSH_OK);
         backend->ops->zero_fn(backend, at[i], counts[i]);
@@ -214,7 +213,9 @@ static uint32_t layer_blocks(void)
     spsh__cuda_rnn_choose(backend, SPSH__RNN_PERSISTENT);
     backend->ops->rnn_forward_fn(backend, &s, &w, at[0], at[5], at[6]);
     CHECK(backend->ops->status_fn(backend, NULL) == SPSH_OK);
-    (void)sscanf(spsh__cuda_rnn_text(backend, &s, true, 1), "persistent: %u blocks", &blocks);
+    const char *text = spsh__cuda_rnn_text(backend, &s, true, 1); /* "persistent: 12 blocks ..." */
+    const char *number = strpbrk(text, "0123456789");
+    const uint32_t blocks = number != NULL ? (uint32_t)strtoul(number, NULL, 10) : 0;
     for (size_t i = 0; i < 7; i++)
         backend->ops->free_fn(backend, at[i]);
     return blocks;

@@ -455,7 +455,7 @@ static void edge_mix(void)
  * nothing. */
 static void edge_argmax(void)
 {
-    const double nan = NAN, none = -INFINITY;
+    const double nan = (double)NAN, none = -(double)INFINITY;
     const double rows[] = {-1,   -1,  -1,  -2,  -1,   -1,   -3,   -0.0, 0,   -5,  -4,
                            -1.5, nan, nan, nan, none, none, none, none, nan, none};
     static const uint32_t want[] = {0, 1, 1, 2, 0, 0, 0};
