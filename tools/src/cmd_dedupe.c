@@ -280,8 +280,7 @@ int spsh__cmd_dedupe(int argc, char **argv)
          "strong distortions (GSM, Opus at 10 kbit/s), which takes longer; auto: choose by the "
          "material and its size (default: auto)",
          &c.search, 0, 0},
-        {"exact-only", 0, SPSH_CLI_FLAG, NULL, "find only equal bytes and samples", &c.exact_only,
-         0, 0},
+        {"exact-only", 0, SPSH_CLI_FLAG, NULL, "only equal bytes and samples", &c.exact_only, 0, 0},
         {"keep", 0, SPSH_CLI_CHOICE, "best|first|longest",
          "which copy to keep; best: compare losslessness, bandwidth, bit rate, length, transcript, "
          "and clipping, in this order (default: best)",
@@ -299,8 +298,7 @@ int spsh__cmd_dedupe(int argc, char **argv)
          "also find copies at 0.9, 0.95, 1.05, and 1.1 times the speed; they are reported, never "
          "dropped; decodes everything again",
          &c.speed_grid, 0, 0},
-        {"confirm", 0, SPSH_CLI_FLAG, NULL, "read exact copies again and compare them", &c.confirm,
-         0, 0},
+        {"confirm", 0, SPSH_CLI_FLAG, NULL, "compare all bytes of exact copies", &c.confirm, 0, 0},
         {"memory", 0, SPSH_CLI_SIZE, "SIZE", "memory for sorting and joining (default: 4G)",
          &c.memory_bytes, SPSH_DEDUP_MEMORY_BYTES_MIN, 0},
         {"work", 0, SPSH_CLI_TEXT, "DIR", "directory for intermediate files (default: PLAN.work)",
