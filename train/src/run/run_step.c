@@ -150,7 +150,11 @@ static spsh_status begin(spsh__run *r, spsh_error *err)
     ops->copy_fn(r->backend, r->step.statistics_before, r->learner.statistics,
                  r->learner.statistics_elements);
     r->leaf.status = SPSH_OK;
-    spsh_status rc = r->strategy->ops->before_forward_fn(r->strategy, err);
+    spsh_status rc = SPSH_OK;
+    if (r->strategy->ops->has_own_model) /* before_forward_fn changes the weights */
+        rc = spsh__host_arenas_hold(&r->saving.arenas, &r->learner, err);
+    if (rc == SPSH_OK)
+        rc = r->strategy->ops->before_forward_fn(r->strategy, err);
     if (rc == SPSH_OK && r->strategy->ops->has_own_model)
         spsh__model_weights_changed(r->model.own); /* others mix in models between steps */
     return rc;
