@@ -221,7 +221,7 @@ static uint32_t layer_blocks(void)
     return blocks;
 }
 
-/* What NCCL receives: no clusters, and as many blocks as a persistent layer leaves free. */
+/* NCCL receives a configuration with no clusters, and as many blocks as a persistent layer leaves free. */
 static void test_multiprocessors(void)
 {
     static const char *const versions[] = {"21400", "21600", "21701", "22809"};

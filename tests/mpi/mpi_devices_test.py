@@ -91,7 +91,7 @@ def test_host():
 
 
 def test_halves():
-    """Gradients of 16 bits on the way: half of the bytes, and the same bits in each run."""
+    """Gradients are sent with 16 bits: half of the bytes, and the same bits in each run."""
     words = ["train.exchange=host", "train.accumulate=1", *SHORT]
     train(3, "floats", *words)
     for run in ["bf16", "again"]:

@@ -14,7 +14,8 @@ static char directory[512];
 typedef struct world {
     spsh__join_mode mode;
     spsh__print_key keys[PRINTS][KEYS_MAX];
-    spsh__dense_key dense[PRINTS][KEYS_MAX]; /* of prints from PRINTS / 2 on, in an audit */
+    spsh__dense_key dense[PRINTS]
+                         [KEYS_MAX]; /* in an audit, only prints from PRINTS / 2 on have them */
     size_t counts[PRINTS];
 } world;
 

@@ -163,7 +163,7 @@ static const char *kind_of(const char *text)
     return text[0] == 'n' ? "no" : strstr(text, "in turn") != NULL ? "in turn" : "both";
 }
 
-/* Layers that run differently beside NCCL: rows of a second table. */
+/* Layers that run differently if NCCL is in use: rows of a second table. */
 static void check_spared(const struct gpu_row *row, const char *document)
 {
     static const uint32_t sizes[] = {512, 760, 800, 1024, 1280};

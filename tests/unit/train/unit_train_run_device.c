@@ -470,8 +470,8 @@ static void count_step(kit_run *run, uint64_t step)
     atomic_store(&steps_made, step);
 }
 
-/* Nobody waits for the copies of a checkpoint before the next step changes the model. The emulation
- * stops the program if the step does not follow them. A run that resumes from it has the bits of
+/* The host does not wait for the copies of a checkpoint before the next step changes the model. The
+ * emulation stops the program if no event orders the step after the copies. A run that resumes from it has the bits of
  * the run that was not stopped. */
 static void test_step_during_a_checkpoint(void)
 {

@@ -30,7 +30,7 @@ typedef struct spsh__nccl_id {
 
 typedef struct spsh__nccl_plan {
     uint32_t device, rank, world_size;
-    uint32_t blocks_max; /* of a kernel of NCCL; ignored before SPSH__NCCL_VERSION_LIMITED */
+    uint32_t blocks_max; /* blocks per kernel of NCCL; ignored before SPSH__NCCL_VERSION_LIMITED */
     spsh__nccl_id id;    /* made by rank 0, the same on all ranks */
 } spsh__nccl_plan;
 

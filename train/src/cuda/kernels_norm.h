@@ -497,8 +497,8 @@ DEVICE void device_norm_apply_row(const spsh__norm_job *job, const device_row *r
     device_store_run(&job->to, &r, v);
 }
 
-/* block x: columns, whose values a thread keeps; block y: rows, which a block processes eight at a
- * time. */
+/* Dimension x of the grid divides the columns, whose values stay in registers of a thread, and
+ * dimension y divides the rows. A block processes eight rows at a time. */
 DEVICE void device_norm_rows_apply(const spsh__norm_job *job, const spsh__kernel_block *block,
                                    uint32_t thread)
 {

@@ -3,9 +3,9 @@
  * (tests/support/twin_nccl.c).
  *
  * The calls need no header of NCCL. Its functions have kept their signatures since 2.14, the first
- * version that opens a communicator without blocking. Each version accepts the configurations of
- * earlier ones, which are prefixes of its own: 2.14 has `blocking`, and 2.17 the members up to
- * `net_name`. nccl.cu compares the declarations below with nccl.h if it is installed.
+ * version that opens a communicator without blocking. Later versions append
+ * members to its configuration and accept the shorter ones: 2.14 has `blocking`, and 2.17 has the
+ * members up to `net_name`. nccl.cu compares the declarations below with nccl.h if it is installed.
  */
 #ifndef SPSH_NCCL_CALLS_H
 #define SPSH_NCCL_CALLS_H

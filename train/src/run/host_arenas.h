@@ -17,7 +17,7 @@
 typedef struct spsh__host_arenas {
     spsh__parameter *parameters;
     float *weights, *moments[2], *statistics; /* moments NULL: unused by the optimizer */
-    const spsh_cuda *cuda;                    /* of a learner on a device; else NULL */
+    const spsh_cuda *cuda;                    /* NULL: the learner is not on a device */
     void *stream;
     void *before, *down; /* events: the learner's work so far; all copies, or the statistics' */
     bool is_coming;      /* copies that the learner's stream does not wait for yet */

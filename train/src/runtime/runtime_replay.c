@@ -8,7 +8,7 @@
 #include "speechshard/inside.h"
 
 /* Position of a computing task. */
-typedef enum stand { BEGINS, AT_ENTER, AT_NOTE, AT_WAIT, HAS_ENDED } stand;
+typedef enum actor_state { BEGINS, AT_ENTER, AT_NOTE, AT_WAIT, HAS_ENDED } actor_state;
 
 typedef struct queued_message {
     struct queued_message *next;
@@ -24,10 +24,10 @@ typedef struct actor {
     size_t mark_count, at;
     queued_message *first; /* received messages that were not served yet, in order of arrival */
     bool is_heard[SPSH__SERVICES]; /* the service has or had a listener */
-    stand stands;
-    spsh__mark mark;              /* valid if stands is AT_ENTER */
-    uint64_t noted;               /* valid if stands is AT_NOTE: the recorded value */
-    bool (*ready_fn)(void *user); /* valid if stands is AT_WAIT */
+    actor_state state;
+    spsh__mark mark;              /* valid if state is AT_ENTER */
+    uint64_t noted;               /* valid if state is AT_NOTE: the recorded value */
+    bool (*ready_fn)(void *user); /* valid if state is AT_WAIT */
     void *ready_user;
     spsh_status status;
     spsh_error error;
@@ -54,12 +54,12 @@ static spsh_status over(const actor *l, spsh_error *err)
     return l->replay->is_over ? SPSH_FAIL(err, SPSH_E_CANCELED, "the record has ended") : SPSH_OK;
 }
 
-static spsh_status stand_at(actor *l, stand where, spsh_error *err)
+static spsh_status stop_at(actor *l, actor_state where, spsh_error *err)
 {
     spsh_status rc = over(l, err);
     if (rc != SPSH_OK)
         return rc;
-    l->stands = where;
+    l->state = where;
     spsh__fiber_yield(l->fiber);
     return over(l, err);
 }
@@ -112,20 +112,20 @@ static spsh_status replay_wait(spsh__runtime *t, const spsh__mark *mark,
     (void)mark, (void)deadline_ms;
     l->ready_fn = ready_fn;
     l->ready_user = user;
-    return stand_at(l, AT_WAIT, err);
+    return stop_at(l, AT_WAIT, err);
 }
 
 static spsh_status replay_enter(spsh__runtime *t, const spsh__mark *mark, spsh_error *err)
 {
     actor *l = actor_of(t);
     l->mark = *mark;
-    return stand_at(l, AT_ENTER, err);
+    return stop_at(l, AT_ENTER, err);
 }
 
 static spsh_status replay_note(spsh__runtime *t, uint64_t *value, spsh_error *err)
 {
     actor *l = actor_of(t);
-    const spsh_status rc = stand_at(l, AT_NOTE, err);
+    const spsh_status rc = stop_at(l, AT_NOTE, err);
     if (rc == SPSH_OK)
         *value = l->noted;
     return rc;
@@ -180,7 +180,7 @@ static spsh_status comm_wait(void *user, bool (*ready_fn)(void *user), void *rea
     (void)deadline_ms;
     l->ready_fn = ready_fn;
     l->ready_user = ready_user;
-    return stand_at(l, AT_WAIT, NULL);
+    return stop_at(l, AT_WAIT, NULL);
 }
 
 static uint64_t comm_now(void *user)
@@ -195,7 +195,7 @@ static const spsh__task_comm_ops comm_ops = {comm_send, comm_wait, comm_now};
 
 static void let_go(actor *l)
 {
-    l->stands = HAS_ENDED; /* default, unless the task stops elsewhere */
+    l->state = HAS_ENDED; /* default, unless the task stops elsewhere */
     (void)spsh__fiber_resume(l->fiber);
 }
 
@@ -236,18 +236,18 @@ static spsh_status fail_mark(const actor *l, spsh_error *err)
  * over. */
 static bool is_unordered(const actor *l)
 {
-    return l->stands == BEGINS || (l->stands == AT_WAIT && l->ready_fn(l->ready_user));
+    return l->state == BEGINS || (l->state == AT_WAIT && l->ready_fn(l->ready_user));
 }
 
 /* Let the computing task pass the current mark. *ret stays false if the task is not there yet. */
 static spsh_status pass(actor *l, const spsh__recorded *m, bool *ret, spsh_error *err)
 {
-    const stand want = m->what == SPSH__MARK_ENTER ? AT_ENTER : AT_NOTE;
+    const actor_state want = m->what == SPSH__MARK_ENTER ? AT_ENTER : AT_NOTE;
     const spsh__mark *at = &l->mark;
-    if (l->stands == AT_WAIT)
+    if (l->state == AT_WAIT)
         return SPSH_OK;
-    if (l->stands != want || (want == AT_ENTER && (at->kind != m->kind || at->part != m->part ||
-                                                   at->number != m->number)))
+    if (l->state != want || (want == AT_ENTER && (at->kind != m->kind || at->part != m->part ||
+                                                  at->number != m->number)))
         return fail_mark(l, err);
     l->noted = m->number;
     l->at++;
@@ -335,10 +335,10 @@ spsh_status spsh__replay_run(spsh__replay *replay, spsh__sim_body_fn body_fn, vo
     replay->is_over = true;
     for (uint32_t i = 0; i < replay->count; i++) {
         actor *l = &replay->learners[i];
-        const bool has_ended = l->stands == HAS_ENDED;
+        const bool has_ended = l->state == HAS_ENDED;
         if (!has_ended) /* its further work is not part of the run */
             spsh__comm_fail(l->comm);
-        while (l->fiber != NULL && l->stands != HAS_ENDED)
+        while (l->fiber != NULL && l->state != HAS_ENDED)
             let_go(l);
         if (rc == SPSH_OK && has_ended)
             rc = spsh__fail_again(l->status, &l->error, err);
