@@ -38,9 +38,12 @@ static int on_progress(void *user, const char *stage, uint64_t done, uint64_t to
 static void on_space(void *user, uint64_t temporary_bytes)
 {
     const dedupe_command *c = (const dedupe_command *)user;
-    spsh__cli_message("uses at most %s of memory and, during the run, up to %s of disk in %s",
-                      SPSH_SHOW_BYTES(c->memory_bytes), SPSH_SHOW_BYTES(temporary_bytes),
-                      c->work_path);
+    if (temporary_bytes == 0)
+        spsh__cli_message("uses at most %s of memory", SPSH_SHOW_BYTES(c->memory_bytes));
+    else
+        spsh__cli_message("uses at most %s of memory and, during the run, up to %s of disk in %s",
+                          SPSH_SHOW_BYTES(c->memory_bytes), SPSH_SHOW_BYTES(temporary_bytes),
+                          c->work_path);
 }
 
 /* ---- arguments ---- */
