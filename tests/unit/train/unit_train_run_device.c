@@ -14,7 +14,7 @@
 #include <stdatomic.h>
 #include <sys/wait.h>
 
-#include "run/host_arenas.h"
+#include "run/run_internal.h"
 #include "test_number.h"
 #include "tone_dataset.h"
 #include "train_kit.h"
@@ -429,8 +429,8 @@ static void test_graphs_change_nothing(void)
     CHECK(strstr(run.log, "CUDA graphs") == NULL);
 }
 
-static _Atomic uint64_t steps_made;
-static _Atomic bool is_first_late; /* the first checkpoint waits until a step was made */
+static _Atomic uint64_t moves;     /* steps, and times that learner 0 has met the others */
+static _Atomic bool is_first_late; /* the first checkpoint waits for the next move */
 
 /* The linker option --wrap defines these names.
  * NOLINTBEGIN(bugprone-reserved-identifier,readability-identifier-naming) */
@@ -439,11 +439,21 @@ spsh_status __wrap_spsh__host_arenas_land(const spsh__host_arenas *a, spsh_error
 
 spsh_status __wrap_spsh__host_arenas_land(const spsh__host_arenas *a, spsh_error *err)
 {
-    const uint64_t before = atomic_load(&steps_made);
+    const uint64_t before = atomic_load(&moves);
     const bool is_late = atomic_exchange(&is_first_late, false);
-    while (is_late && atomic_load(&steps_made) == before)
+    while (is_late && atomic_load(&moves) == before)
         (void)usleep(1000);
     return __real_spsh__host_arenas_land(a, err);
+}
+
+spsh_status __real_spsh__run_meet(spsh__run *r, bool is_taken, spsh_error *err);
+spsh_status __wrap_spsh__run_meet(spsh__run *r, bool is_taken, spsh_error *err);
+
+spsh_status __wrap_spsh__run_meet(spsh__run *r, bool is_taken, spsh_error *err)
+{
+    const spsh_status rc = __real_spsh__run_meet(r, is_taken, err);
+    moves += r->world->is_first;
+    return rc;
 }
 
 static uint32_t forwards; /* batches of models so far */
@@ -466,8 +476,8 @@ spsh_status __wrap_spsh__model_forward(spsh__model *m, const spsh__model_batch *
 
 static void count_step(kit_run *run, uint64_t step)
 {
-    (void)run;
-    atomic_store(&steps_made, step);
+    (void)run, (void)step;
+    moves++;
 }
 
 /* The host does not wait for the copies of a checkpoint before the next step changes the model. The
@@ -765,6 +775,27 @@ static void test_strategies(void)
 static void test_free_learners(void)
 {
     check_strategies(true, 4);
+}
+
+/* The last epoch ends with a checkpoint, and so does the run: no step is between the two. The second
+ * one changes the weights to the mean of all learners while the first one may still read them. */
+static void test_meets_during_a_checkpoint(void)
+{
+    static const struct strategy_row rows[] = {
+        {"dpsgd-ring",   "",        NULL,                   false},
+        {"d1-model",     "",        NULL,                   false},
+        {"hierarchical", ",node=2", "train.outer=d1-model", false},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        kit_run run = run_of_strategy(&rows[i], 4, "meets");
+        set(&run, "train.backend=cuda");
+        set(&run, "train.epochs=1");
+        atomic_store(&is_first_late, true);
+        must_run(&run);
+        CHECK(!atomic_load(&is_first_late));
+        check_computed_there(&run);
+        test_remove_tree(at("meets"));
+    }
 }
 
 /* ---- stages of a pipeline: processes, one device each ---- */
@@ -1074,6 +1105,7 @@ TEST_MAIN(unit_train_run_device)
         RUN(test_decay);
         RUN(test_graphs_change_nothing);
         RUN(test_step_during_a_checkpoint);
+        RUN(test_meets_during_a_checkpoint);
         RUN(test_decoded_there);
         RUN(test_goes_on_elsewhere);
     }

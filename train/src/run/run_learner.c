@@ -132,10 +132,13 @@ bool spsh__run_is_heard(const spsh__learner *l)
 spsh_status spsh__run_meet(spsh__run *r, bool is_taken, spsh_error *err)
 {
     const spsh__strategy_ops *ops = r->strategy->ops;
+    spsh_status rc = spsh__host_arenas_hold(&r->saving.arenas, &r->learner, err);
+    if (rc != SPSH_OK)
+        return rc;
     if (!ops->has_own_model) /* equal on all ranks, in contrast to running statistics */
         return ops->needs_runtime ? spsh__strategy_mean_statistics(&r->learner, err) : SPSH_OK;
     spsh__backend_finish(r->backend);
-    spsh_status rc = ops->settle_fn(r->strategy, err);
+    rc = ops->settle_fn(r->strategy, err);
     /* All updates have arrived, and no other arrives before consensus. */
     if (rc == SPSH_OK && r->served.count > 0)
         r->progress.updates = r->served.parts[0].count;

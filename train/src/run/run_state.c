@@ -491,8 +491,6 @@ static spsh_status save(spsh__run *r, spsh_error *err)
     spsh_error failed = SPSH_ERROR_INIT;
     spsh_status rc = spsh__run_meet(r, true, err);
     if (rc == SPSH_OK)
-        rc = spsh__host_arenas_hold(&r->saving.arenas, &r->learner, err);
-    if (rc == SPSH_OK)
         rc = save_cursor(r, err);
     if (rc == SPSH_OK)
         rc = r->strategy->ops->gather_fn(r->strategy, err);
