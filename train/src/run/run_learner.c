@@ -52,6 +52,7 @@ spsh_status spsh__run_open_learner(spsh__run *r, spsh_error *err)
         r->rounds.has_own_model ? r->world->comm->world_size : spsh__feed_leaves(r->feed);
     l->accumulate = spsh__schedule_accumulate_most(c);
     l->exchange = c->exchange;
+    l->sent_as = spsh__config_sent_as(c);
     l->seed = c->seed;
     l->options = options_of(c, r->world->launch.local_size);
     r->optimizer = (spsh__optimizer){c, r->model.own, l};

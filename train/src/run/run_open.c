@@ -146,10 +146,8 @@ spsh_status spsh__run_open(spsh__run *r, spsh_error *err)
         rc = open_feed(r, err);
     if (rc == SPSH_OK)
         rc = open_model(r, err);
-    if (rc == SPSH_OK) {
-        r->learner.sent_as = spsh__config_sent_as(r->setup.config);
+    if (rc == SPSH_OK)
         rc = spsh__run_open_learner(r, err);
-    }
     if (rc == SPSH_OK)
         rc = log_world(r, err);
     if (rc == SPSH_OK)
