@@ -396,19 +396,19 @@ static void test_rates(void)
         "train.optimiser=adamw", "train.warm_up_samples=0", NULL};
     require(whole, anneal);
     CHECK(spsh__schedule_rate(config, 1000) == 8); /* not resolved, no epoch length */
-    spsh__config_resolve(config, 1000);
+    CHECK_I64(spsh__config_resolve(config, 1000, NULL), SPSH_OK);
     CHECK_U64(config->schedule_samples, 1000);
     CHECK(spsh__schedule_rate(config, 0) == 8 && spsh__schedule_rate(config, 999) == 8);
     CHECK(spsh__schedule_rate(config, 1000) == 4 && spsh__schedule_rate(config, 2999) == 2);
     CHECK(spsh__schedule_rate(config, UINT64_MAX) == 0);
-    spsh__config_resolve(config, 5);
+    CHECK_I64(spsh__config_resolve(config, 5, NULL), SPSH_OK);
     CHECK_U64(config->schedule_samples, 1000);
     drop();
 
     const char *const constant[] = {"train.schedule=constant", "train.rate=1",
                                     "train.warm_up_samples=9", NULL};
     require(whole, constant);
-    spsh__config_resolve(config, 1000);
+    CHECK_I64(spsh__config_resolve(config, 1000, NULL), SPSH_OK);
     for (uint64_t i = 0; i < 9; i++)
         CHECK(is_near(spsh__schedule_rate(config, i), (double)(i + 1) / 10));
     CHECK(spsh__schedule_rate(config, 9) == 1 && spsh__schedule_rate(config, 1 << 20) == 1);
@@ -417,7 +417,7 @@ static void test_rates(void)
     const char *const cosine[] = {"train.rate=1", "train.epochs=2", "train.warm_up_samples=100",
                                   NULL};
     require(whole, cosine);
-    spsh__config_resolve(config, 550);
+    CHECK_I64(spsh__config_resolve(config, 550, NULL), SPSH_OK);
     CHECK_U64(config->schedule_samples, 1100);
     CHECK(spsh__schedule_rate(config, 100) == 1);
     CHECK(is_near(spsh__schedule_rate(config, 600), 0.5));
@@ -430,12 +430,12 @@ static void test_rates(void)
     drop();
     const char *const bounded[] = {"train.samples_max=300", "train.warm_up_samples=299", NULL};
     require(whole, bounded);
-    spsh__config_resolve(config, 550);
+    CHECK_I64(spsh__config_resolve(config, 550, NULL), SPSH_OK);
     CHECK_U64(config->schedule_samples, 300);
     drop();
     const char *const warm[] = {"train.samples_max=300", "train.warm_up_samples=300", NULL};
     require(whole, warm);
-    spsh__config_resolve(config, 550);
+    CHECK_I64(spsh__config_resolve(config, 550, NULL), SPSH_OK);
     CHECK_U64(config->schedule_samples, 301);
     CHECK(spsh__schedule_rate(config, 300) == config->sgd.rate);
     drop();
@@ -454,7 +454,7 @@ static void test_rates_of_a_paper(void)
                                     NULL};
     const uint64_t epoch = 999;
     require(whole, settings);
-    spsh__config_resolve(config, epoch);
+    CHECK_I64(spsh__config_resolve(config, epoch, NULL), SPSH_OK);
     CHECK_U64(config->warm_up_samples, 10 * epoch);
     CHECK(config->warm_up_epochs == 0); /* the stored configuration has one of them */
     CHECK(fabs(spsh__schedule_rate(config, 0) - 0.1) < 1e-3);
@@ -464,6 +464,42 @@ static void test_rates_of_a_paper(void)
     CHECK(is_near(spsh__schedule_rate(config, 11 * epoch), 0.70710678));
     CHECK(fabs(spsh__schedule_rate(config, 15 * epoch + 5) - 0.1767767) < 1e-6);
     drop();
+}
+
+/* A run reads its resolved configuration again when it resumes. */
+static void check_is_read_again(void)
+{
+    char *text = spsh__config_text(config);
+    spsh__config *again = NULL;
+    REQUIRE(text != NULL);
+    CHECK_I64(spsh__config_parse(text, strlen(text), NULL, &again, &err), SPSH_OK);
+    spsh__config_free(again);
+    free(text);
+}
+
+static void test_a_warm_up_and_a_cosine(void)
+{
+    const char *const epochs[] = {"train.schedule=cosine", "train.schedule_samples=1000",
+                                  "train.warm_up_epochs=2", "train.warm_up_samples=2000", NULL};
+    require(whole, epochs);
+    CHECK_I64(spsh__config_resolve(config, 499, &err), SPSH_OK);
+    CHECK_U64(config->warm_up_samples, 998);
+    check_is_read_again();
+    drop();
+    require(whole, epochs);
+    CHECK_I64(spsh__config_resolve(config, 500, &err), SPSH_E_INVALID_ARG);
+    CHECK_STR(err.message,
+              "train.schedule_samples is 1000, but train.warm_up_epochs makes a warm-up of 1000 "
+              "utterances; the cosine must be longer than the warm-up");
+    drop();
+    const char *const endless[] = {"train.schedule=cosine", "train.epochs=4294967295",
+                                   "train.samples_max=0", "train.warm_up_epochs=1e6", NULL};
+    for (uint64_t epoch = 3000000; epoch < UINT64_C(1) << 62; epoch *= 1000) {
+        require(whole, endless);
+        CHECK_I64(spsh__config_resolve(config, epoch, &err), SPSH_OK);
+        check_is_read_again();
+        drop();
+    }
 }
 
 static void test_rate_scaling(void)
@@ -509,6 +545,7 @@ static void test_growing_updates(void)
 TEST_MAIN(unit_train_config)
 {
     RUN(test_rates_of_a_paper);
+    RUN(test_a_warm_up_and_a_cosine);
     RUN(test_rate_scaling);
     RUN(test_growing_updates);
     RUN(test_defaults);

@@ -75,10 +75,7 @@ static const char *const outer_strategies[] = {"adpsgd-random", "adpsgd-fixed", 
 #define TEXT(otherwise_)     0, 0, NULL, otherwise_
 #define WORD(words_, other_) 0, 0, words_, other_
 
-#define YEAR_S 31536000.0
-#define COUNT_MAX                                                                                  \
-    9007199254740992.0 /* 2^53: larger integers are not all distinct in a
-                                            double */
+#define YEAR_S        31536000.0
 #define BELOW_ONE     0.999999999
 #define LEARNERS_MAX  65536
 #define DEADLINE_MAX  86400000
@@ -154,18 +151,18 @@ static const field fields[] = {
     {"train.weight_decay", FIELD_DOUBLE, AT(adamw.weight_decay), 0, 1, NULL, "1e-5"},
     {"train.clip", FIELD_DOUBLE, AT(clip), 0, 1e9, NULL, "400"},
     {"train.schedule", FIELD_WORD, AT(schedule), WORD(schedules, "anneal")},
-    {"train.warm_up_samples", FIELD_U64, AT(warm_up_samples), 0, COUNT_MAX, NULL, "0"},
+    {"train.warm_up_samples", FIELD_U64, AT(warm_up_samples), 0, SPSH__COUNT_MAX, NULL, "0"},
     {"train.warm_up_epochs", FIELD_DOUBLE, AT(warm_up_epochs), 0, 1e6, NULL, "0"},
     {"train.warm_up_from", FIELD_DOUBLE, AT(warm_up_from), 0, 1, NULL, "0"},
-    {"train.schedule_samples", FIELD_U64, AT(schedule_samples), 0, COUNT_MAX, NULL, "0"},
+    {"train.schedule_samples", FIELD_U64, AT(schedule_samples), 0, SPSH__COUNT_MAX, NULL, "0"},
     {"train.anneal", FIELD_DOUBLE, AT(anneal), 1e-9, 1, NULL, "0.99"},
     {"train.rate_scaling", FIELD_WORD, AT(rate_scaling), WORD(scalings, "none")},
     {"train.rate_seconds", FIELD_DOUBLE, AT(rate_seconds), 0, 1e9, NULL, "0"},
     {"train.epochs", FIELD_U32, AT(epochs), 0, UINT32_MAX, NULL, "70"},
-    {"train.samples_max", FIELD_U64, AT(samples_max), 0, COUNT_MAX, NULL, "0"},
+    {"train.samples_max", FIELD_U64, AT(samples_max), 0, SPSH__COUNT_MAX, NULL, "0"},
     {"train.accumulate", FIELD_U32, AT(accumulate), 1, LEARNERS_MAX, NULL, "1"},
     {"train.accumulate_max", FIELD_U32, AT(accumulate_max), 0, LEARNERS_MAX, NULL, "0"},
-    {"train.accumulate_samples", FIELD_U64, AT(accumulate_samples), 0, COUNT_MAX, NULL, "0"},
+    {"train.accumulate_samples", FIELD_U64, AT(accumulate_samples), 0, SPSH__COUNT_MAX, NULL, "0"},
     {"train.checkpoint_every_s", FIELD_DOUBLE, AT(checkpoint_every_s), 0, YEAR_S, NULL, "600"},
     {"train.keep", FIELD_U32, AT(keep_checkpoints), 0, CHECKPOINTS, NULL, "3"},
     {"train.deadline_ms", FIELD_U32, AT(deadline_ms), 1, DEADLINE_MAX, NULL, "300000"},
@@ -234,7 +231,8 @@ static bool read_u64(const char *text, uint64_t *ret_value)
         *ret_value = value;
         return true;
     }
-    if (!read_double(text, &number) || number < 0 || number > COUNT_MAX || number != floor(number))
+    if (!read_double(text, &number) || number < 0 || number > SPSH__COUNT_MAX ||
+        number != floor(number))
         return false;
     *ret_value = (uint64_t)number;
     return true;
@@ -611,7 +609,7 @@ static spsh_status check_together(const reading *r, spsh_error *err)
          "bf16"},
         {!c->is_adamw && c->sgd.is_nesterov && c->sgd.momentum <= 0,
          "train.nesterov needs a train.momentum greater than 0"},
-        {c->schedule == SPSH__SCHEDULE_COSINE && c->schedule_samples > 0 &&
+        {c->schedule == SPSH__SCHEDULE_COSINE && c->schedule_samples > 0 && c->warm_up_epochs <= 0 &&
              c->schedule_samples <= c->warm_up_samples,
          "train.schedule_samples must be greater than train.warm_up_samples"},
         {(c->rate_scaling != SPSH__SCALING_NONE) != (c->rate_seconds > 0),

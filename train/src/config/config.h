@@ -48,6 +48,8 @@ typedef enum spsh__schedule_kind {
     SPSH__SCHEDULE_COSINE = 2, /* half a cosine down to 0 at schedule_samples */
 } spsh__schedule_kind;
 
+#define SPSH__COUNT_MAX 9007199254740992.0 /* 2^53: a double holds smaller integers exactly */
+
 typedef enum spsh__rate_scaling {
     SPSH__SCALING_NONE = 0,
     SPSH__SCALING_LINEAR = 1, /* the rate is proportional to the seconds of an update's batches */
@@ -133,8 +135,8 @@ static inline spsh__precision spsh__config_sent_as(const spsh__config *c)
 
 /* Fill in values that depend on the data: compute schedule_samples if it is 0, and warm_up_samples
  * from warm_up_epochs, from the utterances of an epoch. Call before the first step, and before the
- * text is written. */
-void spsh__config_resolve(spsh__config *config, uint64_t epoch_samples);
+ * text is written. SPSH_E_INVALID_ARG: the warm-up is longer than the cosine. */
+spsh_status spsh__config_resolve(spsh__config *config, uint64_t epoch_samples, spsh_error *err);
 
 /* Return the configuration as canonical YAML, which parses to the same configuration. The caller
  * frees it. NULL: out of memory. */

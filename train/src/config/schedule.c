@@ -13,6 +13,7 @@
 
 #include <math.h>
 
+#include "speechshard/inside.h"
 #include "speechshard/sampler.h"
 
 /* cos(pi x) for 0 <= x <= 1, by Taylor's series where it is short: |y| <= pi / 2. */
@@ -99,21 +100,35 @@ double spsh__config_batch_seconds(const spsh__config *c)
     return c->max_seconds > 0 ? c->max_seconds : SPSH_BATCH_SECONDS_DEFAULT;
 }
 
-void spsh__config_resolve(spsh__config *c, uint64_t epoch_samples)
+/* Utterances until the cosine is 0. */
+static uint64_t cosine_samples(const spsh__config *c, uint64_t epoch_samples)
 {
-    uint64_t samples = epoch_samples;
+    uint64_t samples = 0;
+    const bool has_end =
+        c->epochs > 0 && !__builtin_mul_overflow(epoch_samples, c->epochs, &samples);
+    if (!has_end || (c->samples_max > 0 && c->samples_max < samples))
+        samples = c->samples_max;
+    /* Without utterances after the warm-up, there is only the warm-up. */
+    return samples <= c->warm_up_samples ? c->warm_up_samples + 1 : samples;
+}
+
+spsh_status spsh__config_resolve(spsh__config *c, uint64_t epoch_samples, spsh_error *err)
+{
+    const double warm_up = (double)epoch_samples * c->warm_up_epochs + 0.5;
+    const bool is_cosine = c->schedule == SPSH__SCHEDULE_COSINE;
     if (c->warm_up_epochs > 0)
-        c->warm_up_samples = (uint64_t)((double)epoch_samples * c->warm_up_epochs + 0.5);
+        c->warm_up_samples =
+            warm_up < SPSH__COUNT_MAX - 1 ? (uint64_t)warm_up : (uint64_t)SPSH__COUNT_MAX - 1;
     c->warm_up_epochs = 0;
-    if (c->schedule_samples > 0)
-        return;
-    if (c->schedule == SPSH__SCHEDULE_COSINE) {
-        const bool has_end =
-            c->epochs > 0 && !__builtin_mul_overflow(epoch_samples, c->epochs, &samples);
-        if (!has_end || (c->samples_max > 0 && c->samples_max < samples))
-            samples = c->samples_max;
-        if (samples <= c->warm_up_samples) /* then there is nothing but warm-up */
-            samples = c->warm_up_samples + 1;
-    }
-    c->schedule_samples = samples;
+    if (is_cosine && c->schedule_samples > 0 && c->schedule_samples <= c->warm_up_samples)
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
+                         "train.schedule_samples is %llu, but train.warm_up_epochs makes a warm-up "
+                         "of %llu utterances; the cosine must be longer than the warm-up",
+                         (unsigned long long)c->schedule_samples,
+                         (unsigned long long)c->warm_up_samples);
+    if (c->schedule_samples == 0)
+        c->schedule_samples = is_cosine ? cosine_samples(c, epoch_samples) : epoch_samples;
+    if (c->schedule_samples > (uint64_t)SPSH__COUNT_MAX)
+        c->schedule_samples = (uint64_t)SPSH__COUNT_MAX;
+    return SPSH_OK;
 }

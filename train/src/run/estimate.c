@@ -48,11 +48,12 @@ static spsh_status open_feed(const spsh__estimating *e, const char *const *names
 
 static spsh_status open_training(spsh__estimating *e, spsh_error *err)
 {
-    const spsh_status rc = open_feed(e, (const char *const *)e->config->train, true, &e->feed, err);
+    spsh_status rc = open_feed(e, (const char *const *)e->config->train, true, &e->feed, err);
+    if (rc == SPSH_OK)
+        rc = spsh__config_resolve(e->config, spsh__feed_epoch_utterances(e->feed), err);
     if (rc != SPSH_OK)
         return rc;
     e->limits = spsh__feed_limits(e->feed);
-    spsh__config_resolve(e->config, spsh__feed_epoch_utterances(e->feed));
     e->out->config = spsh__config_text(e->config);
     return e->out->config == NULL ? SPSH_NO_MEMORY(err) : SPSH_OK;
 }

@@ -52,10 +52,11 @@ static spsh_status open_feed(spsh__run *r, spsh_error *err)
     options.rank = is_staged ? 0 : options.rank;
     options.world_size = is_staged ? 1 : options.world_size;
     options.is_asked = r->rounds.has_own_model;
-    const spsh_status rc = spsh__feed_open(&options, &r->feed, err);
+    spsh_status rc = spsh__feed_open(&options, &r->feed, err);
+    if (rc == SPSH_OK)
+        rc = spsh__config_resolve(r->setup.config, spsh__feed_epoch_utterances(r->feed), err);
     if (rc != SPSH_OK)
         return rc;
-    spsh__config_resolve(r->setup.config, spsh__feed_epoch_utterances(r->feed));
     free(r->setup.config_text);
     r->setup.config_text = spsh__setup_text(&r->setup);
     return r->setup.config_text == NULL ? SPSH_NO_MEMORY(err) : spsh__run_check_dev(r, err);
