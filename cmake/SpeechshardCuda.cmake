@@ -76,10 +76,10 @@ function(speechshard_cuda_headers result)
     set(${result} ON PARENT_SCOPE)
 endfunction()
 
-# speechshard_cuda_sources([EXACT] FILE...): add sources of a part to the plug-in: .cu files for nvcc,
-# .c files for the C compiler. They may include the part's include/ and src/ folders and the public
-# headers of shardfmt. EXACT: nvcc fuses no multiplication with an addition, so that kernels round as
-# the host does (docs/gpu-internals.md).
+# speechshard_cuda_sources([EXACT] FILE...): add sources of a part to the plug-in: .cu files for
+# nvcc, .c files for the C compiler. They may include the part's include/ and src/ folders and the
+# public headers of shardfmt. EXACT: nvcc fuses no multiplication with an addition, so that kernels
+# round as the host does (docs/gpu-internals.md).
 function(speechshard_cuda_sources)
     cmake_parse_arguments(PARSE_ARGV 0 _cuda EXACT "" "")
     list(TRANSFORM _cuda_UNPARSED_ARGUMENTS PREPEND "${CMAKE_CURRENT_SOURCE_DIR}/" OUTPUT_VARIABLE _sources)

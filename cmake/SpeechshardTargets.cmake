@@ -78,8 +78,8 @@ else()
     set(SPEECHSHARD_COMPATIBILITY SameMajorVersion)
 endif()
 
-# speechshard_add_library(NAME HEADERS file... SOURCES file... LIBRARIES target... [REQUIRES
-# name...])
+# speechshard_add_library(NAME HEADERS file... SOURCES file... LIBRARIES target...
+#                         [REQUIRES name...])
 #
 # REQUIRES names libraries of ours whose headers those of NAME include. LIBRARIES may name an
 # embedded library. The library NAME (alias speechshard::NAME; shared when BUILD_SHARED_LIBS says
@@ -222,11 +222,9 @@ TEST_TABLE(TESTS)
 endfunction()
 
 # speechshard_add_test(NAME [FUNCTION name] PROGRAM program SOURCES file... [LABELS label...]
-# [TIMEOUT seconds]
-#                      [ARGS argument...])
-# speechshard_add_test(NAME [FUNCTION name] SOURCES file... [LIBRARIES target...] [INTERNAL] [LABELS
-# label...]
 #                      [TIMEOUT seconds] [ARGS argument...])
+# speechshard_add_test(NAME [FUNCTION name] SOURCES file... [LIBRARIES target...] [INTERNAL]
+#                      [LABELS label...] [TIMEOUT seconds] [ARGS argument...])
 #
 # A C test over tests/support: TEST_MAIN(FUNCTION) in one of SOURCES. FUNCTION defaults to NAME. The
 # first form adds the test to a program (speechshard_add_test_program). The second form builds a
@@ -287,8 +285,8 @@ function(speechshard_add_case name)
     _speechshard_test_properties(${name} TIMEOUT ${arg_TIMEOUT} LABELS ${arg_LABELS} COMMAND ${_command})
 endfunction()
 
-# speechshard_add_script_test(NAME COMMAND word... [LABELS label...] [TIMEOUT seconds] [NEEDS
-# target...])
+# speechshard_add_script_test(NAME COMMAND word... [LABELS label...] [TIMEOUT seconds]
+#                             [NEEDS target...])
 #
 # A test that is a script. A word that ends in .py or .sh is a file of this folder. If the first
 # word ends in .py, Python runs the test. NEEDS: programs that the script finds in the build folder,

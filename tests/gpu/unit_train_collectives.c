@@ -262,8 +262,8 @@ static void *capture(void *stream, void *memory)
     return graph;
 }
 
-/* A call of CUDA waits for a sum without a partner: the watchdog ends the sum, and the call returns.
- * The next call here reports it. */
+/* A call of CUDA waits for a sum without a partner: the watchdog ends the sum, and the call
+ * returns. The next call here reports it. */
 static void test_late_in_a_call(void)
 {
     const spsh__cuda_plugin *plugin = spsh_cuda_plugin_of(cuda);

@@ -527,8 +527,8 @@ static const norm_case norms_used[] = {
     {{false, 5, 3, 0, 4, true, 0}, false, false}
 };
 
-/* A convolution, its bias, norm, masks, and clip, as in a model. Whether the convolution or the norm
- * adds the bias is up to the backend. */
+/* A convolution, its bias, norm, masks, and clip, as in a model. The backend decides whether the
+ * convolution or the norm adds the bias. */
 typedef struct conv_norm_case {
     const spsh__conv_shape *conv;
     bool counts_padding, is_training;

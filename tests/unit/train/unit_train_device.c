@@ -631,8 +631,8 @@ static void test_segments_go_with_memory(void)
     net_close(&kept);
 }
 
-/* More shapes than graphs are kept, in turn, so that each is evicted before it returns. Two steps in
- * a row capture a shape. Then a number that is too high. */
+/* More shapes than graphs are kept. Two steps in a row capture a shape, and the oldest shapes are
+ * evicted. Then segments of the last number that is allowed, and one past it. */
 static void test_segments_of_many_shapes(void)
 {
     net plain, kept;

@@ -1,7 +1,7 @@
-/* unit_train_shapes.c PLUGIN: batches of few shapes on a device. Padding utterances change no bit of
- * losses, weights, and statistics. Evicting a shape neither waits nor allocates. In the batches of
- * plans, with the utterance lengths of published corpora, almost all steps launch a graph. PLUGIN is
- * the host emulation.
+/* unit_train_shapes.c PLUGIN: batches of few shapes on a device. Padding utterances change no bit
+ * of losses, weights, and statistics. Evicting a shape neither waits nor allocates. In the batches
+ * of plans, with the utterance lengths of published corpora, almost all steps launch a graph.
+ * PLUGIN is the host emulation.
  */
 #include "backend_cuda/backend_cuda_state.h"
 #include "device_test.h"
@@ -207,8 +207,8 @@ static void do_step(spsh__backend *b, spsh__backend_buffer work, uint64_t key)
     b->ops->segment_end_fn(b);
 }
 
-/* The emulation stops if a graph is closed in flight. It runs work only when something waits for it,
- * or asks for an event. */
+/* The emulation stops if a graph is closed in flight. It runs work only when something waits for
+ * it, or asks for an event. */
 static void test_evictions_do_not_wait(void)
 {
     enum { SHAPES = SPSH__CUDA_KEYS + 300 };

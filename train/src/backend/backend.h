@@ -250,8 +250,8 @@ typedef struct spsh__update {
     bool decays;
     double gradient_scale; /* factor of gradients, for clipping */
     /* Devices only: parameters with and without decay in one slice. Element i decays if the number
-     * of toggles up to (offset + i) / SPSH__UPDATE_BLOCK is odd. Ascending; NULL: `decays` holds for
-     * all. */
+     * of toggles up to (offset + i) / SPSH__UPDATE_BLOCK is odd. Ascending. NULL: `decays` holds
+     * for all elements. */
     const uint32_t *toggles;
     uint32_t toggle_count; /* at most SPSH__UPDATE_TOGGLES */
     uint64_t offset;       /* position of the slice in the arena */
@@ -368,8 +368,8 @@ typedef struct spsh__backend_ops {
     /* y may be x */
     void (*log_softmax_fn)(spsh__backend *b, size_t rows, uint32_t width, spsh__backend_buffer x,
                            spsh__backend_buffer y);
-    /* ret, on the host: the first maximum of each row, as row[i] > row[best] decides it from i = 1
-     * on. Rows with NaN: as log_softmax leaves them. */
+    /* ret, on the host: the first maximum of each row. A row with NaNs, in which log_softmax leaves
+     * only NaN and -infinity: 0. */
     void (*argmax_fn)(spsh__backend *b, size_t rows, uint32_t width, spsh__backend_buffer x,
                       uint32_t *ret);
 
@@ -385,9 +385,9 @@ typedef struct spsh__backend_ops {
     void (*adamw_fn)(spsh__backend *b, const spsh__adamw *o, const spsh__update *u);
 
     /* ---- NULL in backends on the host. Operators of a device return before their work is done.
-     * Their results on the host (losses, argmax) are valid after finish_fn. Host inputs (labels, states,
-     * weights) have been read when an operator returns. Functions that return a number, or read,
-     * wait. */
+     * Their results on the host (losses, argmax) are valid after finish_fn. Host inputs (labels,
+     * states, weights) have been read when an operator returns. Functions that return a number, or
+     * read, wait. */
     spsh_status (*alloc_half_fn)(spsh__backend *b, size_t count, spsh__backend_buffer *ret,
                                  spsh_error *err);
     /* Convert between buffers of either kind, to nearest, ties to even. */

@@ -11,8 +11,8 @@ static inline size_t spsh__ctc_padded(size_t count)
     return (count + SPSH__CTC_LANES_MAX - 1) / SPSH__CTC_LANES_MAX * SPSH__CTC_LANES_MAX;
 }
 
-/* Return the number of elements of an array with one state per pair (blank i, label i), for i = 0 ...
- * label_count. It is rounded up to whole vectors, and one more vector is a guard. */
+/* Return the number of elements of an array with one state per pair (blank i, label i), for i = 0
+ * ... label_count. It is rounded up to whole vectors, and one more vector is a guard. */
 static inline size_t spsh__ctc_row(size_t label_count)
 {
     return spsh__ctc_padded(label_count + 1) + SPSH__CTC_LANES_MAX;

@@ -282,7 +282,7 @@ static void synthesise_piece(void *work, size_t piece)
 
 /* --- weights --- */
 
-/* LSTM: sums of the gradients of o */
+/* A table for lines whose taps are the kernel bins first, first + stride, ... */
 typedef struct bank {
     const spectral *w;
     size_t rows, terms;         /* output channels, summed channels */

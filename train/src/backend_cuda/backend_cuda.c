@@ -6,8 +6,7 @@
  *
  * There are two lanes, with a stream each. The work of a lane runs in order. Only fork and join
  * order the lanes, with one event each. The state of the event is captured when the wait is
- * enqueued, so one event serves all forks. follow_fn orders two backends in the
- * same way.
+ * enqueued, so one event serves all forks. follow_fn orders two backends in the same way.
  */
 #include "backend_cuda_state.h"
 

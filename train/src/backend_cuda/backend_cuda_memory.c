@@ -1,10 +1,10 @@
 /* backend_cuda_memory.c: device memory, scratch, and transfers between device and host.
  *
- *     upload     host --> slot (pinned) --> device      slots in turn, with an event after each copy
- *     download   device --> block (pinned)              read after finish_fn has waited for the copy
- *                                                       (but not for later work)
- *     fetch      device --> places (pinned) --> host    waits for a piece while the next ones are
- *                                                       copied
+ *     upload     host --> slot (pinned) --> device     slots in turn, with an event after each copy
+ *     download   device --> block (pinned)             read after finish_fn has waited for the copy
+ *                                                      (but not for later work)
+ *     fetch      device --> places (pinned) --> host   waits for a piece while the next ones are
+ *                                                      copied
  *
  * Copies from or to unpinned memory would wait for all earlier work, or the driver would split
  * them. These copies wait only for a slot that is still being read.

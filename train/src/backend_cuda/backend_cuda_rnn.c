@@ -20,8 +20,7 @@ size_t spsh__cuda_rnn_reserve(const spsh__rnn_shape *s)
     return spsh__rnn_inner_bytes(s, true) / sizeof(uint16_t) + rows;
 }
 
-/* ------------------------------------------------------------------------------------
- * enqueueing */
+/* ----------------------------------------------------------------------------------- enqueueing */
 
 static spsh_status put_launch(spsh__backend *b, void *stream, const void *arguments,
                               spsh_error *err)
@@ -79,8 +78,7 @@ void spsh__rnn_join_passes(spsh__backend *b, const spsh__rnn_choice *c)
         spsh__cuda_join(b);
 }
 
-/* ----------------------------------------------------------------------------------------
- * choice */
+/* --------------------------------------------------------------------------------------- choice */
 
 static spsh_status fit(spsh__backend *b, spsh__rnn_choice *c, spsh_error *err)
 {

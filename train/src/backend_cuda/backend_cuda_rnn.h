@@ -1,8 +1,8 @@
 /* backend_cuda_rnn.h: the algorithms for recurrent layers of the backend `cuda`. All have the same
  * weights, results, and rounding of activations. The fastest depends on shape and device.
  *
- *     persistent        ours: one kernel for all frames of both directions, the recurrent weights in
- *                       shared memory
+ *     persistent        ours: one kernel for all frames of both directions, with the recurrent
+ *                       weights in shared memory
  *     cudnn-persistent  cuDNN's PERSIST_STATIC, if it supports the shape
  *     cudnn             cuDNN's STANDARD
  *     stepwise          ours: a product and a kernel per frame; supports everything
@@ -15,8 +15,8 @@
 
 #include "backend/backend.h"
 
-/* Shapes whose choice is kept, of all lengths and batch sizes. The shapes of one step are far fewer:
- * no more than the layers of the micro-batches in flight. */
+/* Shapes whose choice is kept, of all lengths and batch sizes. One step has far fewer shapes: at
+ * most the layers of the micro-batches in flight. */
 enum { SPSH__RNN_CHOICES = 512 };
 
 /* "auto", "persistent", ... */

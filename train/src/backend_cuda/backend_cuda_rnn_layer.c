@@ -260,8 +260,7 @@ void spsh__rnn_layer_run_backward(spsh__backend *b, const spsh__rnn_choice *c,
     copy_rows(b, &part);
 }
 
-/* ------------------------------------------------------------------------------ supported
- * shapes */
+/* ----------------------------------------------------------------------------- supported shapes */
 
 void spsh__rnn_close_layer(const spsh__rnn_state *self, spsh__rnn_choice *c)
 {

@@ -162,8 +162,7 @@ void spsh__cuda_segment_refuse(spsh__backend *b)
         refuse(b, all->current);
 }
 
-/* -------------------------------------------------------------------------------------
- * recording */
+/* ------------------------------------------------------------------------------------ recording */
 
 static bool ensure_capacity(spsh__backend *b, size_t more_bytes)
 {

@@ -2,7 +2,8 @@
  * and CUDA share (device_text.h). Not for users.
  *
  * A thread's registers are a struct in an array: one element on the device, one element per thread
- * in C. OWN selects a thread's element, and OWN_LANES the elements of a warp. So registers survive from phase to phase in both.
+ * in C. OWN selects a thread's element, and OWN_LANES the elements of a warp. So registers survive
+ * from phase to phase in both.
  *
  *     lane_registers all[SPSH__OWN_THREADS];
  *     EACH_WARP(block, device_product(job, block, warp, OWN_LANES(all, warp)));
@@ -167,8 +168,8 @@ static inline float spsh__mma_element(uint32_t kind, const uint32_t *registers, 
     return spsh__f32_of_half(bits, kind == SPSH__DEVICE_BF16);
 }
 
-/* kind: SPSH__DEVICE_BF16 or _FP16. m: the operands of 32 lanes. Products are exact. The device adds them in an order that PTX does
- * not define. */
+/* kind: SPSH__DEVICE_BF16 or _FP16. m: the operands of 32 lanes. Products are exact. The device adds
+ * them in an order that PTX does not define. */
 static inline void spsh__warp_mma(uint32_t kind, spsh__mma *m)
 {
     float a[16][16], b[8][16]; /* b by columns */

@@ -70,9 +70,10 @@ typedef struct spsh__device_nccl_entry {
     spsh_status (*start_fn)(void *state, const spsh__collective *c, void *stream, spsh_error *err);
     /* Begin to end the communicator. No collective may follow. */
     spsh_status (*finish_fn)(void *state, spsh_error *err);
-    /* End the work on streams, whatever the other ranks do. For a separate thread, which may be left
-     * with another device, while the user's thread waits for the device in a call of CUDA: that call
-     * returns. Only close_fn may follow. The values of unfinished collectives are undefined. */
+    /* End the work on streams, whatever the other ranks do. For a separate thread, which may be
+     * left with another device, while the user's thread waits for the device in a call of CUDA:
+     * that call returns. Only close_fn may follow. The values of unfinished collectives are
+     * undefined. */
     void (*abort_fn)(void *state);
     /* Call after finish_fn or abort_fn, or with is_aborted, which also aborts if abort_fn has not.
      */

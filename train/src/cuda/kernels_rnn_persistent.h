@@ -9,10 +9,10 @@
  *     backward  the weights of gate x % gates that    column: unit of the group
  *               read the units of its group
  *
- * A group is `gates` adjacent blocks. In backward, each block of a group has one gate. It multiplies
- * the gradients of this gate only, for the units of all blocks of the group. So a block reads
- * [N][hidden] elements per frame in both passes, and not [N][gates][hidden] in backward. The blocks
- * of the group then exchange their parts of the sums.
+ * A group is `gates` adjacent blocks. In backward, each block of a group has one gate. It
+ * multiplies the gradients of this gate only, for the units of all blocks of the group. So a block
+ * reads [N][hidden] elements per frame in both passes, and not [N][gates][hidden] in backward. The
+ * blocks of the group then exchange their parts of the sums.
  *
  * Columns are padded with zeros past `hidden`. Their stride is 64 bytes more than a multiple of
  * 128, so that reading 16 bytes of 8 columns at once has no bank conflict. The values between
@@ -29,8 +29,8 @@
  *                          2. sum of the parts, and cells          wait for the group
  *
  * A product has 32 utterances at a time. Each warp multiplies a share of the depth, on tensor cores
- * if elements have 16 bits. The warps add their sums in rounds, in a fixed order: in round i, warp w
- * adds the tiles of 8 columns whose number is w + i (modulo 8). `exchange` has h forward, or
+ * if elements have 16 bits. The warps add their sums in rounds, in a fixed order: in round i, warp
+ * w adds the tiles of 8 columns whose number is w + i (modulo 8). `exchange` has h forward, or
  * gradients of gates, of two frames in turn.
  */
 #ifndef SPSH_TRAIN_KERNELS_RNN_PERSISTENT_H
@@ -422,8 +422,8 @@ DEVICE void rnn_backward_unit(const rnn_block *b, rnn_cell *cell, uint32_t t, ui
     }
 }
 
-/* Compute the cells of utterances [first, end). A thread has one unit. More units than threads would
- * not fit in shared memory. */
+/* Compute the cells of utterances [first, end). A thread has one unit. More units than threads
+ * would not fit in shared memory. */
 DEVICE void rnn_cells(const rnn_block *b, uint32_t t, uint32_t first, uint32_t end, uint32_t thread)
 {
     const spsh__rnn_job *job = b->job;

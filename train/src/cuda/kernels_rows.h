@@ -3,8 +3,8 @@
  *
  *     elements   clip, scale, axpy, mix, convert, sums of rows: a block walks over stretches of
  *                elements
- *     lines      bias, columns, masks, reversal: 32 threads walk a line (a row; the frames of a bin),
- *                and compute its utterance and channel once per line, not once per element
+ *     lines      bias, columns, masks, reversal: 32 threads walk a line (a row), and compute its
+ *                utterance once per line, not once per element
  *     turns      convolutions to rows and back, features to convolutions: matrices are transposed
  *                through tiles in shared memory, so that adjacent threads access adjacent elements
  *     sums       of columns: in parts that only the shape determines, then of the parts
@@ -110,7 +110,8 @@ DEVICE_ELEMENTS_KERNEL(axpy, spsh__elements_job, device_axpy_run)
 DEVICE_ELEMENTS_KERNEL(mix, spsh__elements_job, device_mix_run)
 DEVICE_ELEMENTS_KERNEL(convert, spsh__elements_job, device_convert_run)
 
-/* to[i] = from[0][i] + from[1][i] + ..., as floats, in the order of rows. to may be a row of from. */
+/* to[i] = from[0][i] + from[1][i] + ..., as floats, in the order of rows. to may be a row of from.
+ * One row: a conversion. */
 typedef struct spsh__add_rows_job {
     spsh__device_array from, to;
     uint64_t count; /* elements per row */

@@ -191,8 +191,8 @@ static spsh_status spsh__nccl_state_get(void *state, spsh_error *err)
                : spsh__nccl_failed(s->nccl, s->comm, now, "creating a communicator", err);
 }
 
-/* A rank also sends to itself, as a copy. The group is ended after a failure, too: it belongs to the
- * thread. NCCL moves 16 bits of any type as ncclHalf. */
+/* A rank also sends to itself, as a copy. The group is ended after a failure, too: it belongs to
+ * the thread. NCCL moves 16 bits of any type as ncclHalf. */
 static spsh_status spsh__nccl_exchange(const spsh__nccl_state *s, const spsh__collective *c,
                                        void *stream, spsh_error *err)
 {

@@ -70,7 +70,7 @@ typedef struct spsh__conv_stage { /* convolution; norm with masks and clip */
 
 struct spsh__model {
     spsh__backend *backend;
-    const spsh__backend_ops *b; /* the backend's features */
+    const spsh__backend_ops *b; /* operators of the backend */
     const spsh__model_ops *ops;
     spsh__model_shape shape;
     spsh__model_limits limits;
