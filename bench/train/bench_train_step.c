@@ -20,8 +20,7 @@
 #include "bench_kit.h"
 #include "model/model.h"
 
-/* PADDING: maximum number of utterances that a model adds to a batch */
-enum { LABEL_FRAMES = 8, STEPS_MAX = 1000, LOSS_SCALE = 1024, PADDING = 64 };
+enum { LABEL_FRAMES = 8, STEPS_MAX = 1000, LOSS_SCALE = 1024 };
 
 static const spsh__sgd sgd = {.rate = 2e-5, .momentum = 0.9, .is_nesterov = true};
 
@@ -56,13 +55,12 @@ static uint64_t draw(uint64_t sequence, uint64_t i)
 static void make_batch(job *j, uint32_t batch, uint32_t frames, bool is_varied)
 {
     const size_t values = (size_t)batch * frames * j->shape.inputs;
-    const size_t padded = (size_t)batch + PADDING;
     j->features = (float *)take(values, sizeof(float));
     j->lengths = (uint32_t *)take(batch, sizeof(uint32_t));
     j->out_lengths = (uint32_t *)take(batch, sizeof(uint32_t));
-    j->offsets = (uint32_t *)take(padded + 1, sizeof(uint32_t));
+    j->offsets = (uint32_t *)take(batch + 1, sizeof(uint32_t));
     j->labels = (uint32_t *)take((size_t)batch * frames, sizeof(uint32_t));
-    j->results = (spsh__ctc_result *)take(padded, sizeof(spsh__ctc_result));
+    j->results = (spsh__ctc_result *)take(batch, sizeof(spsh__ctc_result));
     for (size_t i = 0; i < values; i++)
         j->features[i] = (float)(draw(1, i) >> 40) / (float)(1 << 23) - 1;
     for (uint32_t n = 0; n < batch; n++) {
@@ -70,8 +68,6 @@ static void make_batch(job *j, uint32_t batch, uint32_t frames, bool is_varied)
         j->lengths[n] = frames - less;
         j->offsets[n + 1] = j->offsets[n] + j->lengths[n] / LABEL_FRAMES;
     }
-    for (size_t n = batch; n < padded; n++)
-        j->offsets[n + 1] = j->offsets[n];
     for (uint32_t i = 0; i < j->offsets[batch]; i++)
         j->labels[i] = 1 + (uint32_t)(draw(3, i) % (j->shape.outputs - 1));
     j->batch = (spsh__model_batch){
@@ -100,10 +96,8 @@ static double step(job *j)
     const spsh__backend_ops *ops = j->backend->ops;
     const uint32_t batch = j->batch.batch;
     const spsh__label_batch labels = {j->labels, j->offsets};
-    const uint32_t frames = spsh__model_padded_frames(j->model, j->batch.frames);
-    const spsh__ctc_shape shape = {spsh__model_out_frames(j->model, frames),
-                                   spsh__model_padded_batch(j->model, batch), j->shape.outputs, 0,
-                                   j->loss_scale / batch};
+    const spsh__ctc_shape shape = {spsh__model_out_frames(j->model, j->batch.frames), batch,
+                                   j->shape.outputs, 0, j->loss_scale / batch};
     spsh__ctc_io io = {.dlogits = spsh__model_logit_gradients(j->model), .results = j->results};
     double loss = 0;
     check_ok(spsh__model_forward(j->model, &j->batch, true, &io.logits, j->out_lengths, &failure));
@@ -229,11 +223,10 @@ int main(int argc, char **argv)
     const uint32_t frames = (uint32_t)strtoul(argv[5], NULL, 10);
     must(j.shape.inputs > 0 && j.shape.outputs > 1 && batch > 0 && frames > 1, "numbers");
     check_ok(spsh__model_preset(argv[1], &j.shape, &failure));
-    j.shape.counts_padding = true;
+    j.shape.counts_padding = true; /* so the model adds no padding on a device */
     make_batch(&j, batch, frames, strcmp(argv[6], "varied") == 0);
     open_backend(&j, argc, argv);
-    /* Room for the padding that the model adds on a device: less than 32 frames. */
-    const spsh__model_limits limits = {batch, frames + 31, (uint64_t)batch * (frames + 31)};
+    const spsh__model_limits limits = {batch, frames, (uint64_t)batch * frames};
     check_ok(spsh__model_open(j.backend, &j.shape, &limits, &j.model, &failure));
     check_ok(j.backend->ops->alloc_fn(j.backend, spsh__model_arena_elements(j.model), &j.moment,
                                       &failure));
