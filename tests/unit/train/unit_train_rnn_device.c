@@ -583,6 +583,21 @@ static void test_refusals(void)
     spsh__backend_close(b);
 }
 
+/* A layer that fits no longer once multiprocessors are spared is offered to cuDNN anew. */
+static void test_spared(void)
+{
+    const uint32_t blocks = twin_rnn->blocks;
+    spsh__rnn_shape s = shapes[4];
+    spsh__backend *b = open_backend(SPSH__FP16, false);
+    twin_rnn->blocks = 4; /* as many as an LSTM needs */
+    check_choice(b, &s, SPSH__RNN_AUTO, SPSH__RNN_PERSISTENT);
+    spsh__backend_spare(b, 4);
+    s.frames++;
+    check_choice(b, &s, SPSH__RNN_AUTO, SPSH__RNN_CUDNN_PERSISTENT);
+    twin_rnn->blocks = blocks;
+    spsh__backend_close(b);
+}
+
 static void test_deterministic(void)
 {
     spsh__backend *b = open_backend(SPSH__FP32, true);
@@ -706,6 +721,7 @@ TEST_MAIN(unit_train_rnn_device)
     test_edges();
     if (twin != NULL) {
         test_refusals();
+        test_spared();
         test_deterministic();
         test_many_lengths();
         CHECK(twin_rnn->grids > 0);

@@ -342,15 +342,15 @@ spsh_status spsh__rnn_fit_cudnn(spsh__backend *b, spsh__rnn_choice *c, spsh_erro
     return open_layer(b, c, c->shape.inputs, err);
 }
 
-/* Find a choice for the same layer and passes with another length, made from the same requested
- * algorithm. */
+/* Find a choice for the same layer and passes with another length, made under the same conditions:
+ * requested algorithm and spared multiprocessors. */
 static const spsh__rnn_choice *find_alike(const spsh__rnn_state *self, const spsh__rnn_choice *c)
 {
     for (const spsh__rnn_choice *one = self->choices; one != NULL; one = one->next) {
         if (one->shape.cell == c->shape.cell && one->shape.batch == c->shape.batch &&
             one->shape.inputs == c->shape.inputs && one->shape.hidden == c->shape.hidden &&
             one->has_two_biases == c->has_two_biases && one->passes == c->passes &&
-            one->asked == c->asked)
+            one->asked == c->asked && one->spared == c->spared)
             return one;
     }
     return NULL;
