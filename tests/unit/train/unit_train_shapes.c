@@ -373,7 +373,7 @@ static void test_plans_have_few_shapes(void)
     for (size_t i = 0; i < sizeof(corpora) / sizeof(corpora[0]); i++) {
         plan_kit kit;
         open_corpus(&kit, &corpora[i]);
-        CHECK(hit_rate(&kit, &corpora[i]) >= 0.95);
+        CHECK(hit_rate(&kit, &corpora[i]) >= 0.975); /* GPU.md has the numbers */
         plan_kit_close(&kit);
     }
 }
