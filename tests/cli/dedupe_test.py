@@ -233,6 +233,10 @@ def test_short_clips():
     check(any(a[-3:] == b[-3:] for a, b in short), f"listed as too short: {short}")
     check(not short & proven, "a pair is in one list")
     check(f"too short to prove: {len(short)} pairs" in done.stdout, f"the terminal: {done.stdout}")
+    for pairs, may_drop in ((proven, True), (short, False)):
+        for pair in sorted(pairs)[:4]:
+            found = json.loads(good("explain", work / "tiny.spsh", *pair, "--json").stdout)
+            equal(found["may_drop"], may_drop, f"explain agrees with the plan: {pair}: {found['verdict']}")
 
 
 def test_same_result(plan):

@@ -48,7 +48,7 @@ typedef struct finder {
     size_t pair_count, pair_capacity;
 } finder;
 
-static spsh__align_limits tiny_limits(void)
+spsh__align_limits spsh__tiny_limits(void)
 {
     spsh__align_limits limits = spsh__align_limits_default;
     limits.active_min_s = 0.36;
@@ -205,7 +205,7 @@ static spsh_status judge_pair(spsh__judge *judge, const pair *p, spsh__match_lis
 static spsh_status judge_all(finder *f, spsh__match_list *ret_proven, spsh__match_list *ret_short,
                              spsh_error *err)
 {
-    const spsh__align_limits limits = tiny_limits();
+    const spsh__align_limits limits = spsh__tiny_limits();
     const spsh__judge_options options = {
         .limits = &limits, .threads = 1, .memory_bytes = f->options->memory_bytes};
     spsh__judge *judge = NULL;
@@ -229,10 +229,11 @@ spsh_status spsh__tiny_pairs_find(const spsh__print_set *set, const spsh__tiny_o
                                   spsh_error *err)
 {
     finder f = {.set = set, .options = options};
-    const uint64_t count = spsh__print_set_count(set);
+    const uint64_t count =
+        options->ordinals != NULL ? options->ordinal_count : spsh__print_set_count(set);
     spsh_status rc = spsh__set_readers_open(set, &f.readers, err);
     for (uint64_t i = 0; rc == SPSH_OK && i < count; i++)
-        rc = take_utterance(&f, i, err);
+        rc = take_utterance(&f, options->ordinals != NULL ? options->ordinals[i] : i, err);
     if (rc == SPSH_OK)
         rc = propose(&f, err);
     if (rc == SPSH_OK)

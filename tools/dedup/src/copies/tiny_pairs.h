@@ -9,6 +9,7 @@
 #ifndef SPSH_DEDUP_TINY_PAIRS_H
 #define SPSH_DEDUP_TINY_PAIRS_H
 
+#include "fingerprint/align.h"
 #include "records/call_watch.h"
 #include "set/match.h"
 #include "set/print_set.h"
@@ -16,10 +17,15 @@
 #define SPSH__TINY_ACTIVE_S 0.5 /* clips with less active speech */
 
 typedef struct spsh__tiny_options {
+    const uint64_t *ordinals; /* ordinal_count utterances to compare; NULL: the whole set */
+    uint64_t ordinal_count;
     const spsh__match_list *known; /* sorted by spsh__match_compare; these pairs are skipped */
     uint64_t memory_bytes;         /* limit for frames */
     spsh__call_watch *watch;       /* may be NULL */
 } spsh__tiny_options;
+
+/* Return the thresholds for these clips. */
+spsh__align_limits spsh__tiny_limits(void);
 
 /* Append proven pairs to ret_proven, and pairs that are too short to prove to ret_short. The kind
  * of the latter is NONE if they have too few frames to compare. Both are in ascending order of

@@ -11,6 +11,7 @@
 #include "common/edit_distance.h"
 #include "common/file_names.h"
 #include "copies/judge.h"
+#include "copies/tiny_pairs.h"
 #include "pair_audio.h"
 #include "set/set_readers.h"
 #include "speechshard/inside.h"
@@ -252,6 +253,25 @@ static spsh_status find_closest(const spsh__print_set *set, spsh__explain_facts 
     return rc;
 }
 
+/* Compare two clips that are too short for the ordinary thresholds, as a deduplication does. */
+static spsh_status match_tiny(const spsh__print_set *set, spsh__explain_facts *f, spsh_error *err)
+{
+    const uint64_t ordinals[2] = {f->a, f->b};
+    const spsh__match_list none = {0};
+    const spsh__tiny_options options = {
+        .ordinals = ordinals, .ordinal_count = 2, .known = &none, .memory_bytes = memory_bytes};
+    spsh__match_list proven = {0};
+    spsh__match_list too_short = {0};
+    spsh_status rc = spsh__tiny_pairs_find(set, &options, &proven, &too_short, err);
+    if (rc == SPSH_OK && proven.count > 0) {
+        f->limits = spsh__tiny_limits();
+        rc = take_match(f, &proven.items[0], err);
+    }
+    free(proven.items);
+    free(too_short.items);
+    return rc;
+}
+
 static spsh_status listen(const spsh__print_set *set, spsh__explain_facts *f, spsh_error *err)
 {
     const spsh__judge_options options = {
@@ -263,6 +283,8 @@ static spsh_status listen(const spsh__print_set *set, spsh__explain_facts *f, sp
     if (rc == SPSH_OK)
         rc = spsh__judge_pair(judge, f->a, f->b, sink, err);
     spsh__judge_close(judge);
+    if (rc == SPSH_OK && f->shown.match_count == 0 && f->a != f->b)
+        rc = match_tiny(set, f, err);
     f->is_searched = true;
     if (rc == SPSH_OK && f->shown.match_count > 0)
         choose_best(f);
@@ -285,6 +307,7 @@ spsh_status spsh__explain_find(const spsh__print_set *set, uint64_t a, uint64_t 
     memset(f, 0, sizeof(*f));
     f->a = a;
     f->b = b;
+    f->limits = spsh__align_limits_default;
     f->shown.verdict = f->verdict;
     f->shown.text_profile = spsh__text_profile_name(SPSH_TEXT_PROFILE_DEFAULT);
     f->best =

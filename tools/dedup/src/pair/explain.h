@@ -6,6 +6,7 @@
 #ifndef SPSH_EXPLAIN_H
 #define SPSH_EXPLAIN_H
 
+#include "fingerprint/align.h"
 #include "set/match.h"
 #include "set/print_set.h"
 
@@ -21,7 +22,8 @@ typedef struct spsh__explain_facts {
      * 0 if nothing was close enough to measure. */
     spsh__match matches[SPSH__EXPLAIN_MATCHES];
     spsh__match best;
-    bool is_searched; /* false: too long for a search at every offset, and no keys agree */
+    spsh__align_limits limits; /* thresholds that were applied to `best` */
+    bool is_searched;          /* false: too long for a search at every offset, and no keys agree */
     spsh_explain_check checks[SPSH__EXPLAIN_CHECKS];
     char verdict[SPSH__EXPLAIN_WORDS];
 } spsh__explain_facts;

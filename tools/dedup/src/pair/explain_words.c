@@ -9,8 +9,6 @@
 
 #include "explain.h"
 
-static const spsh__align_limits *const limits = &spsh__align_limits_default;
-
 static spsh_explain_check *add(spsh__explain_facts *f, const char *what, const char *unit,
                                double found, double limit, bool is_at_most)
 {
@@ -29,9 +27,9 @@ static void describe(spsh__explain_facts *f, const char *format, ...)
     va_end(args);
 }
 
-static double ber_limit(double active_s)
+static double ber_limit(const spsh__explain_facts *f, double active_s)
 {
-    return limits->ber_max[active_s < 1.5 ? 0 : active_s < 2.5 ? 1 : 2];
+    return f->limits.ber_max[active_s < 1.5 ? 0 : active_s < 2.5 ? 1 : 2];
 }
 
 /* ---- the waveform ---- */
@@ -43,7 +41,7 @@ typedef struct wave_rule {
 
 /* The limits of align.c for the waveform, which depend on the active speech and the bit error rate.
  */
-static wave_rule wave_rule_for(const spsh__match *m)
+static wave_rule wave_rule_for(const spsh__align_limits *limits, const spsh__match *m)
 {
     const bool is_clean = m->ber <= limits->ber_sure;
     const double flat = fabs(m->ncc_white);
@@ -59,7 +57,7 @@ static wave_rule wave_rule_for(const spsh__match *m)
 
 static void check_wave(spsh__explain_facts *f, const spsh__match *m)
 {
-    const wave_rule rule = wave_rule_for(m);
+    const wave_rule rule = wave_rule_for(&f->limits, m);
     add(f, rule.is_eased ? "correlation (lower limit because of few wrong bits)" : "correlation",
         "", fmax(fabs(m->ncc), fabs(m->ncc_white)), rule.ncc, false);
     add(f, "whitened correlation", "", fabs(m->ncc_white), rule.white, false);
@@ -76,40 +74,40 @@ static bool is_of_waveform(spsh_copy_class kind)
 static void check_steps(spsh__explain_facts *f, const spsh__match *m)
 {
     if (m->kind == SPSH_COPY_TIME_SCALED || m->tier == SPSH_TIER_SCALED) {
-        add(f, "difference in speed", "ppm", fabs(1 / m->scale - 1) * 1e6, limits->slope_min_ppm,
+        add(f, "difference in speed", "ppm", fabs(1 / m->scale - 1) * 1e6, f->limits.slope_min_ppm,
             false);
         return;
     }
     if (m->kind == SPSH_COPY_SAME_PERFORMANCE || m->kind == SPSH_COPY_REREAD) {
         add(f, "blocks with a common lag", "%", 100 * m->block_share,
-            100 * limits->share_performance, false);
-        add(f, "envelope (limit of one performance)", "", m->envelope, limits->envelope_performance,
-            false);
+            100 * f->limits.share_performance, false);
+        add(f, "envelope (limit of one performance)", "", m->envelope,
+            f->limits.envelope_performance, false);
     }
     if (m->kind == SPSH_COPY_PROBABLE_COPY || m->kind == SPSH_COPY_REREAD) {
-        const bool is_long = m->active_s >= limits->long_s && m->ber > limits->ber_probable;
+        const bool is_long = m->active_s >= f->limits.long_s && m->ber > f->limits.ber_probable;
         add(f, "bit error rate (limit of a codec's copy)", "", m->ber,
-            is_long ? limits->ber_long : limits->ber_probable, true);
+            is_long ? f->limits.ber_long : f->limits.ber_probable, true);
         add(f, "envelope (limit of a codec's copy)", "", m->envelope,
-            is_long ? limits->envelope_long : limits->envelope_probable, false);
+            is_long ? f->limits.envelope_long : f->limits.envelope_probable, false);
     }
 }
 
 static void check_all(spsh__explain_facts *f, const spsh__match *m)
 {
-    add(f, "common active speech", "s", m->active_s, limits->active_min_s, false);
-    add(f, "distinct bit patterns", "/s", m->words_hz, limits->words_min_hz, false);
-    add(f, "bit error rate", "", m->ber, ber_limit(m->active_s), true);
+    add(f, "common active speech", "s", m->active_s, f->limits.active_min_s, false);
+    add(f, "distinct bit patterns", "/s", m->words_hz, f->limits.words_min_hz, false);
+    add(f, "bit error rate", "", m->ber, ber_limit(f, m->active_s), true);
     if (m->kind == SPSH_COPY_NONE && !f->checks[2].is_passed)
         return; /* the search stopped here, so nothing else was measured */
-    add(f, "tonality", "", m->tonality, limits->tonality_max, true);
+    add(f, "tonality", "", m->tonality, f->limits.tonality_max, true);
     if (m->kind == SPSH_COPY_NONE)
         return;
     check_wave(f, m);
     if (is_of_waveform(m->kind)) {
-        add(f, "share of a's active speech", "%", 100 * m->coverage_a, 100 * limits->coverage_min,
+        add(f, "share of a's active speech", "%", 100 * m->coverage_a, 100 * f->limits.coverage_min,
             false);
-        add(f, "share of b's active speech", "%", 100 * m->coverage_b, 100 * limits->coverage_min,
+        add(f, "share of b's active speech", "%", 100 * m->coverage_b, 100 * f->limits.coverage_min,
             false);
     }
     check_steps(f, m);
@@ -131,8 +129,8 @@ static void describe_same(spsh__explain_facts *f, const spsh__match *m)
              "the waveforms (correlation %.3f, at least %.2f is needed). The common part holds "
              "%.0f %% of a's active speech and %.0f %% of b's; with at least %.0f %%, it counts as "
              "the whole recording%s.",
-             heads[m->kind], m->ber, ber_limit(m->active_s), wave->found, wave->limit, share_a,
-             share_b, 100 * limits->coverage_min,
+             heads[m->kind], m->ber, ber_limit(f, m->active_s), wave->found, wave->limit, share_a,
+             share_b, 100 * f->limits.coverage_min,
              m->is_inverted ? ". The polarity is inverted" : "");
 }
 
@@ -165,7 +163,7 @@ static void describe_reread(spsh__explain_facts *f, const spsh__match *m)
              "allowed), but the waveforms do not: the correlation is %.3f and the whitened "
              "correlation %.3f, but this much speech needs %.2f and %.2f. One voice that repeats "
              "the same words or sounds has this effect.",
-             m->active_s, m->ber, ber_limit(m->active_s), wave->found, f->checks[5].found,
+             m->active_s, m->ber, ber_limit(f, m->active_s), wave->found, f->checks[5].found,
              wave->limit, f->checks[5].limit);
 }
 
@@ -247,5 +245,5 @@ void spsh__explain_judge(spsh__explain_facts *f)
                     "compare at every offset.");
     else
         describe(f, "Not a copy: at no offset do the two have %.2g s of active speech in common.",
-                 limits->active_min_s);
+                 f->limits.active_min_s);
 }
