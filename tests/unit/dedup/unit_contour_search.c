@@ -55,7 +55,8 @@ static spsh_status takes_part(const void *user, uint64_t ordinal, bool *ret_take
     return SPSH_OK;
 }
 
-static result search(const spsh__print_set *set, uint64_t left_out, uint32_t threads)
+static spsh_status start(const spsh__print_set *set, uint64_t left_out, uint32_t threads,
+                         spsh__call_watch *watch, spsh__key_join **ret_join)
 {
     const spsh__key_join_options join_options = {.mode = SPSH__JOIN_DEEP,
                                                  .temporary_path = directory,
@@ -68,11 +69,17 @@ static result search(const spsh__print_set *set, uint64_t left_out, uint32_t thr
                                           .threads = threads,
                                           .weak = SPSH__CONTOUR_WEAK,
                                           .takes_part_fn = takes_part,
-                                          .user = &left_out};
+                                          .user = &left_out,
+                                          .watch = watch};
+    REQUIRE(spsh__key_join_open(&join_options, ret_join, NULL) == SPSH_OK);
+    return spsh__contour_search_run(&options, *ret_join, NULL);
+}
+
+static result search(const spsh__print_set *set, uint64_t left_out, uint32_t threads)
+{
     result found = {.count = 0};
     spsh__key_join *join = NULL;
-    REQUIRE(spsh__key_join_open(&join_options, &join, NULL) == SPSH_OK);
-    spsh_status rc = spsh__contour_search_run(&options, join, NULL);
+    spsh_status rc = start(set, left_out, threads, NULL, &join);
     while (rc == SPSH_OK) {
         REQUIRE(found.count < FOUND_MAX);
         rc = spsh__key_join_next(join, &found.found[found.count], NULL);
@@ -109,6 +116,26 @@ static void test_finds_copies(void)
     CHECK_U64(found.count, CLIPS); /* pairs of different clips do not pass the comparison of bits */
     REQUIRE(threads.count == found.count);
     CHECK(memcmp(threads.found, found.found, found.count * sizeof(found.found[0])) == 0);
+    spsh__print_set_close(set);
+}
+
+static int stop_at(void *user, const char *stage, uint64_t done, uint64_t total)
+{
+    (void)done;
+    (void)total;
+    return strcmp(stage, (const char *)user) == 0;
+}
+
+static void test_cancel(void)
+{
+    static char stages[][16] = {"contours", "contour pairs"};
+    spsh__print_set *set = open_print_set(path);
+    for (size_t i = 0; i < sizeof(stages) / sizeof(stages[0]); i++) {
+        spsh__call_watch watch = {.progress_fn = stop_at, .user = stages[i]};
+        spsh__key_join *join = NULL;
+        CHECK_I64(start(set, SPSH_NONE_U64, 1, &watch, &join), SPSH_E_CANCELED);
+        spsh__key_join_free(join);
+    }
     spsh__print_set_close(set);
 }
 
@@ -177,6 +204,7 @@ TEST_MAIN(unit_contour_search)
     (void)snprintf(path, sizeof(path), "%s/set", directory);
     make_dataset(test_seed(1));
     RUN(test_finds_copies);
+    RUN(test_cancel);
     RUN(test_keys);
     RUN(test_large_sets);
     RUN(test_choice);

@@ -15,8 +15,9 @@
 
 enum {
     DEAL_AT_ONCE = 64,
-    NEAR = 2,       /* maximum error of an anchor's offset, in frames */
-    COMMON_MIN = 8, /* minimum number of active frames to compare */
+    REPORT_EVERY = 4096, /* proposals between two reports, which may cancel the search */
+    NEAR = 2,            /* maximum error of an anchor's offset, in frames */
+    COMMON_MIN = 8,      /* minimum number of active frames to compare */
     WRONG_PERCENT = 33,
     LEVEL_TENTHS = 30,     /* mean spread of the differences of levels, in tenths of 0.75 dB */
     HOPELESS_PERCENT = 43, /* not below WRONG_PERCENT at NEAR frames from here */
@@ -221,14 +222,21 @@ static bool agree(const sound *a, const sound *b, int64_t offset)
 static spsh_status screen(const pool *p, spsh__key_join *join, spsh_error *err)
 {
     sound sides[2] = {{.number = SPSH_NONE_U64}, {.number = SPSH_NONE_U64}};
+    uint64_t done = 0;
     spsh_status rc = SPSH_OK;
     for (size_t i = 0; i < 2; i++) {
         sides[i].frames = calloc(SPSH__CONTOUR_FRAMES_MAX, sizeof(*sides[i].frames));
         if (sides[i].frames == NULL)
             rc = SPSH_NO_MEMORY(err);
     }
-    while (rc == SPSH_OK) {
+    for (; rc == SPSH_OK; done++) {
         spsh__candidate proposal;
+        if (done % REPORT_EVERY == 0) {
+            spsh__call_watch_report(p->search->watch, "contour pairs", done, 0);
+            rc = spsh__call_watch_check(p->search->watch, err);
+            if (rc != SPSH_OK)
+                break;
+        }
         rc = spsh__key_join_next(p->proposals, &proposal, err);
         if (rc == SPSH_OK)
             rc = load(p->search->set, proposal.a, &sides[0], err);
