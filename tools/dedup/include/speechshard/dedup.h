@@ -13,8 +13,8 @@
  *     spsh_dedupe_result_free(result);
  *     spsh_dedup_sources_free(sources);
  *
- * tests/install/consumer/find_copies.c is a whole program. DEDUPE.md, AUDIT.md, and
- * docs/reference/FINGERPRINT.md describe the files that these functions write.
+ * tests/install/consumer/find_copies.c is a whole program. DEDUPE.md, AUDIT.md, and FINGERPRINT.md
+ * in docs/reference describe the files that these functions write.
  *
  * Calls: every function that takes options reads them and everything they point to during the call
  * only. In all options, 0 and NULL mean the default. A call that fails leaves its outputs
@@ -453,8 +453,8 @@ typedef struct spsh_copy_plan_facts {
  *
  * @param ret_facts  struct_size is set by the caller
  * @return SPSH_OK; SPSH_E_CORRUPT, _SYNTAX, _VERSION: the plan; _NOT_FOUND: a dataset in the
- * options is not in the plan; _MISMATCH: a dataset is not the one that the plan was made for, or a
- *         kept utterance is skipped by now; _NO_MEMORY; _IO; _NO_SPACE
+ *         options is not in the plan; _MISMATCH: a dataset is not the one that the plan was made
+ *         for, or a kept utterance is skipped by now; _NO_MEMORY; _IO; _NO_SPACE
  */
 SPSH_API SPSH_NODISCARD spsh_status spsh_copy_plan_apply(const char *plan_path,
                                                          const spsh_copy_plan_options *options,

@@ -11,8 +11,8 @@
  *         printf("%llu utterances\n", (unsigned long long)spsh_pack_report_facts(report)->packed);
  *     spsh_pack_report_free(report);
  *
- * tests/install/consumer/pack_folder.c is a whole program. layouts.md describes the corpora,
- * docs/reference/REPORT.md the files that spsh_pack writes to OUTPUT/reports.
+ * tests/install/consumer/pack_folder.c is a whole program. In docs/reference, layouts.md describes
+ * the corpora, and REPORT.md the files that spsh_pack writes to OUTPUT/reports.
  *
  * A call that fails leaves its outputs untouched, and nothing has to be freed. Nothing is printed.
  * Messages of errors name the members of spsh_pack_options. The reports are parts of the dataset's
