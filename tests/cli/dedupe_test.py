@@ -200,7 +200,7 @@ def test_search():
     equal(auto.kind("clip-90", "phone-90"), ("same_recording", "acoustic"), "a clip of 0.7 s, by its contour")
     equal(len(auto.pairs), 1, "and no other pair")
     equal(auto.head["search"], "auto", "auto is the default")
-    check("search auto: keys of 32 bits and loudness contours; narrowband or below 40 kbit/s: 1 of 7 utterances" in done.stdout, f"the choice: {done.stdout}")
+    check("search auto: keys of 32 bits and loudness contours with 6 weak bits; narrowband or below 40 kbit/s: 1 of 7 utterances" in done.stdout, f"the choice: {done.stdout}")
     check("--search deep" not in done.stdout, "nothing more to find")
     deep, _ = dedupe("near-deep.jsonl", "--search", "deep", datasets=near)
     equal(deep.essence(), auto.essence(), "deep finds the same")
@@ -210,7 +210,7 @@ def test_search():
     (work / "near" / "phone-90.wav").unlink()
     good("pack", work / "near", "-o", work / "wide.spsh", "--layout", "folder", "--dedupe", "none")
     _, done = dedupe("wide.jsonl", datasets=[work / "wide.spsh"])
-    check("keys of 48 bits and loudness contours; narrowband or below 40 kbit/s: 0 of 6 utterances" in done.stdout, f"the other: {done.stdout}")
+    check("keys of 48 bits and loudness contours with 6 weak bits; narrowband or below 40 kbit/s: 0 of 6 utterances" in done.stdout, f"the other: {done.stdout}")
 
 
 def test_short_clips():

@@ -182,8 +182,10 @@ static void print_boilerplate(const spsh_dedupe_result *d)
 static void print_search(const spsh_dedupe_options *options, const spsh_dedupe_facts *facts)
 {
     static const char *const names[] = {"mild", "deep", "auto"};
-    printf("search %s: keys of %u bits%s; ", names[options->search], (unsigned)facts->key_bits,
-           facts->contour_bits > 0 ? " and loudness contours" : "");
+    printf("search %s: keys of %u bits", names[options->search], (unsigned)facts->key_bits);
+    if (facts->contour_bits > 0)
+        printf(" and loudness contours with %u weak bits", (unsigned)facts->contour_bits);
+    printf("; ");
     printf("narrowband or below 40 kbit/s: %s of %s utterances\n",
            SPSH_SHOW_COUNT(facts->telephone_count), SPSH_SHOW_COUNT(facts->utterance_count));
     if (facts->is_limited)
