@@ -59,6 +59,8 @@ class DedupeTest(CopyTest):
     def test_plans_are_those_of_the_command(self):
         cases = [
             ({}, []),
+            ({"search": "auto"}, ["--search", "auto"]),
+            ({"search": "mild"}, ["--search", "mild"]),
             ({"search": "deep", "contained": "keep-long"},
              ["--search", "deep", "--contained", "keep-long"]),
             ({"drop_from": ["train"], "keep": "longest"},
