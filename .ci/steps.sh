@@ -5,8 +5,8 @@
 #     step NAME COMMAND...      runs a step, and counts it
 #     end_steps                 prints the table, the failures, and the sum; its status is the status of all steps
 #
-# A set of tests ends with a line `N passed, N failed, N skipped`, which is added up. Another step counts as one, and its
-# status 77 means skipped.
+# A set of tests ends with a line `N passed, N failed, N skipped`, which is added up. Another step
+# counts as one, and its status 77 means skipped.
 
 logs=build/ci
 passed=0

@@ -5,7 +5,8 @@
 #
 #     pyarrow       and numpy: for speechshard.parquet, the notebook, and their tests
 #     kubernetes    models of Kubernetes' objects, for the tests of tools/launch
-#     frameworks    PyTorch, torchdata, Hugging Face datasets and transformers, and Lhotse, for nightly tests (6 GB)
+#     frameworks    PyTorch, torchdata, Hugging Face datasets and transformers, and Lhotse, for
+#                   nightly tests (6 GB)
 #
 # Does nothing if a set is there already. Without a network it prints a message and exits with 0: the
 # tests that need the set are skipped.

@@ -3,7 +3,8 @@
 #
 #     tools/site.sh            (python3 -m http.server -d build/site shows it)
 #
-# mkdocs-material comes from PyPI, into build/site-tools. Exits with 77 if it cannot be installed within a minute.
+# mkdocs-material comes from PyPI, into build/site-tools. Exits with 77 if it cannot be installed
+# within a minute.
 set -eu
 cd "$(dirname "$0")/.."
 

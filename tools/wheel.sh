@@ -38,8 +38,9 @@ run() { # run COMMAND...: print its output if it fails
     "$@" >"$work/log" 2>&1 || { cat "$work/log"; return 1; }
 }
 
-# Debian's libsoxr uses OpenMP, and so libgomp, which is under the GPL. We run it on one thread: build it without OpenMP, with
-# Debian's other settings, so that it converts to the same bits. tools/wheel_parts.py knows this folder.
+# Debian's libsoxr uses OpenMP, and so libgomp, which is under the GPL. We run it on one thread:
+# build it without OpenMP, with Debian's other settings, so that it converts to the same bits.
+# tools/wheel_parts.py knows this folder.
 soxr_build=$PWD/build/wheel-tools/soxr
 if [ -z "$cuda" ] && [ ! -e "$soxr_build/libsoxr.so.0" ]; then
     folder=$(apt-get download --print-uris libsoxr0 | sed -n "s/^'\([^']*\/\)[^/]*' .*/\1/p")

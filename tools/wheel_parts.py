@@ -144,7 +144,8 @@ def package_of(name):
 
 
 def complete_bill(bill, packages):
-    """Add the packages that auditwheel does not find: libraries below /lib, and statically linked ones."""
+    """Add the packages that auditwheel does not find: libraries below /lib, and statically linked
+    ones."""
     bill = json.loads(bill)
     known = {part["name"] for part in bill["components"]}
     for name, version in sorted(packages.items()):

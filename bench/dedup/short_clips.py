@@ -4,14 +4,17 @@
     short_clips.py make OUT SEED PER_BIN FOLDER...     clips and their copies
     short_clips.py measure SPEECHSHARD SHOW_PAIRS OUT SEARCH...  > table.tsv
 
-`make` draws PER_BIN recordings per bin of length from the folders with speech, in equal parts, cuts a clip whose length is uniform
-in the bin (or takes a whole file that has such a length), and encodes it: OUT/corpus/CODEC/ID.EXT. A clip is not a pause: half of
-it is active, and it has 0.3 s (below 0.5 s: 0.15 s) of speech. Each source file is used once. AMR-NB is encoded by libopencore-amrnb, which ffmpeg lacks,
-if that library is installed. G.722 and AMR-NB are stored as decoded WAV files.
+`make` draws PER_BIN recordings per bin of length from the folders with speech, in equal parts, cuts
+a clip whose length is uniform in the bin (or takes a whole file that has such a length), and
+encodes it: OUT/corpus/CODEC/ID.EXT. A clip is not a pause: half of it is active, and it has 0.3 s
+(below 0.5 s: 0.15 s) of speech. Each source file is used once. AMR-NB is encoded by
+libopencore-amrnb, which ffmpeg lacks, if that library is installed. G.722 and AMR-NB are stored as
+decoded WAV files.
 
-`measure` packs the corpus, runs `dedupe` with each SEARCH, and compares its plan with the judge's opinion of every true pair:
-SHOW_PAIRS (bench/dedup/show_pairs.c) shows each to it. Columns: search, bin, pair of codecs, true pairs, found (a class that may drop
-something), proven (by the judge), found among proven, the 95 % Wilson interval of that share. False pairs go to stderr.
+`measure` packs the corpus, runs `dedupe` with each SEARCH, and compares its plan with the judge's
+opinion of every true pair: SHOW_PAIRS (bench/dedup/show_pairs.c) shows each to it. Columns: search,
+bin, pair of codecs, true pairs, found (a class that may drop something), proven (by the judge),
+found among proven, the 95 % Wilson interval of that share. False pairs go to stderr.
 """
 
 import array

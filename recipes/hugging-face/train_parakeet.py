@@ -1,7 +1,8 @@
-"""train_parakeet.py DATASET RUN [EPOCHS]: train a small Parakeet with Hugging Face's Trainer on the split "train" of a dataset.
+"""train_parakeet.py DATASET RUN [EPOCHS]: train a small Parakeet with Hugging Face's Trainer on the
+split "train" of a dataset.
 
-The Trainer prints the mean CTC loss of each epoch, and saves checkpoints in the folder RUN. If it has one, training resumes.
-The symbols are a to z, ' and the blank between words.
+The Trainer prints the mean CTC loss of each epoch, and saves checkpoints in the folder RUN. If it
+has one, training resumes. The symbols are a to z, ' and the blank between words.
 """
 
 import sys

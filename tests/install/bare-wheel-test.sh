@@ -1,10 +1,11 @@
 #!/bin/sh
 # bare-wheel-test.sh BUILD_DIR [SUITE...]: the wheel of tools/wheel.sh works on systems that have only Python.
 #
-# Makes a system of each suite by debootstrap, with python3 and python3-venv. As a user does, makes an environment there,
-# installs the wheel, packs a folder, and reads a batch; then uses the other commands and functions, and uninstalls. The
-# default suites are the release of this system, the next Debian, whose Python and C library are newer, and Ubuntu 22.04 if its
-# keyring is installed. Speech is read from SPEECHSHARD_TEST_DATA; without it, tones are packed.
+# Makes a system of each suite by debootstrap, with python3 and python3-venv. As a user does, makes
+# an environment there, installs the wheel, packs a folder, and reads a batch; then uses the other
+# commands and functions, and uninstalls. The default suites are the release of this system, the
+# next Debian, whose Python and C library are newer, and Ubuntu 22.04 if its keyring is installed.
+# Speech is read from SPEECHSHARD_TEST_DATA; without it, tones are packed.
 #
 # Skipped without root, debootstrap, mount namespaces, or a network, and skips a suite if no system can be made of it.
 set -eu

@@ -1,6 +1,7 @@
 #!/bin/sh
-# use-wheel.sh: a user's first commands with a wheel. bare-wheel-test.sh runs it as root of a bare system, with the wheels,
-# a folder `corpus`, its packed form `expected.spsh`, use_wheel.py, and docs/how-to/install.md next to it.
+# use-wheel.sh: a user's first commands with a wheel. bare-wheel-test.sh runs it as root of a bare
+# system, with the wheels, a folder `corpus`, its packed form `expected.spsh`, use_wheel.py, and
+# docs/how-to/install.md next to it.
 set -eu
 cd /files
 

@@ -1,6 +1,8 @@
-"""use_wheel.py: a user's first program with a wheel: pack, dedupe, load, compute features, and train, without the command.
+"""use_wheel.py: a user's first program with a wheel: pack, dedupe, load, compute features, and
+train, without the command.
 
-use-wheel.sh runs it in an environment that has only the wheel. The corpus is WAV files of noise: one of them is a copy.
+use-wheel.sh runs it in an environment that has only the wheel. The corpus is WAV files of noise:
+one of them is a copy.
 """
 
 import random

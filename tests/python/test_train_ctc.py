@@ -1,4 +1,5 @@
-"""The training programs of recipes/pytorch and recipes/hugging-face learn to spell words of made tones."""
+"""The training programs of recipes/pytorch and recipes/hugging-face learn to spell words of made
+tones."""
 
 import array
 import math

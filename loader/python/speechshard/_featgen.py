@@ -93,9 +93,9 @@ def featgen(
     them. dataset is a path or a Dataset. estimate=True writes nothing.
 
     This runs the command `speechshard`: $SPEECHSHARD_COMMAND, else the one in the package, next to
-    the interpreter, or in $PATH. So there is no progress. Ctrl-C stops the command, which keeps the finished shards:
-    the same call continues. Its messages go to log(level, text), or to the logger "speechshard".
-    Its errors are raised as Error, or InvalidArgumentError for wrong arguments.
+    the interpreter, or in $PATH. So there is no progress. Ctrl-C stops the command, which keeps the
+    finished shards: the same call continues. Its messages go to log(level, text), or to the logger
+    "speechshard". Its errors are raised as Error, or InvalidArgumentError for wrong arguments.
     """
     import json
     import logging

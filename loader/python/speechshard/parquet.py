@@ -606,8 +606,8 @@ def parser():
     p.add_argument(
         "--command",
         metavar="PATH",
-        help="path of the command speechshard (default: $SPEECHSHARD_COMMAND, else in the package, next "
-        "to the interpreter, or in $PATH)",
+        help="path of the command speechshard (default: $SPEECHSHARD_COMMAND, else in the package, "
+        "next to the interpreter, or in $PATH)",
     )
     return p
 

@@ -74,8 +74,8 @@ class IterableDataset(data.IterableDataset):
     several ranks, an item of the last step may be empty, as a batch of a Loader may be.
 
     Each iteration is the next epoch. After load_state_dict(), it is the rest of an epoch, and after
-    `break`, too, unless the workers that were in that epoch have exited. An epoch ends with its last
-    batch: a caller that counts batches need not ask for one more.
+    `break`, too, unless the workers that were in that epoch have exited. An epoch ends with its
+    last batch: a caller that counts batches need not ask for one more.
 
     state_dict() and load_state_dict() follow torchdata's StatefulDataLoader, which calls them in
     its workers. With another DataLoader, use them with num_workers=0 only.

@@ -50,8 +50,8 @@ static inline double_pair load_pair(const double *x)
     return pair;
 }
 
-/* Return the dot product. Four separate sums avoid a chain of dependent additions, and are added two
- * at a time. */
+/* Return the dot product. Four separate sums avoid a chain of dependent additions, and are added
+ * two at a time. */
 static double dot(const double *x, const double *y, size_t count)
 {
     double_pair even = {0, 0};
