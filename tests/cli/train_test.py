@@ -531,7 +531,7 @@ TORCHRUN = {"TORCHELASTIC_RUN_ID": "job", "RANK": "1", "WORLD_SIZE": "4", "LOCAL
 
 def test_env(_work):
     alone = env_of().stdout.splitlines()
-    equal(alone[0], "no launcher: the variables of none are set; one process", "alone")
+    equal(alone[0], "no launcher found in the environment; one process", "alone")
     check(re.fullmatch("messages: self; built with (mpi, )?tcp", alone[1]), f"alone: {alone}")
     world = json.loads(env_of("--json", **TORCHRUN).stdout)
     equal(world["comm"], "tcp", "messages of torchrun's processes")

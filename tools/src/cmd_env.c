@@ -30,7 +30,7 @@ static int put_json(const spsh_train_world *w)
 static int print_world(const spsh_train_world *w)
 {
     if (w->world_size == 1 && strcmp(w->launcher, "alone") == 0) {
-        (void)printf("no launcher: the variables of none are set; one process");
+        (void)printf("no launcher found in the environment; one process");
     } else {
         (void)printf("%s: rank %" PRIu32 " of %" PRIu32 ", %" PRIu32 " of %" PRIu32
                      " on node %" PRIu32 " of %" PRIu32,
