@@ -17,8 +17,9 @@
  * in docs/reference describe the files that these functions write.
  *
  * Calls: every function that takes options reads them and everything they point to during the call
- * only. In all options, 0 and NULL mean the default. A call that fails leaves its outputs
- * untouched, and nothing has to be freed. Nothing is printed.
+ * only. In all options, 0 and NULL mean the default, except that a search of 0 is
+ * SPSH_SEARCH_MILD. A call that fails leaves its outputs untouched, and nothing has to be freed.
+ * Nothing is printed.
  *
  * Memory: allocated with malloc, which cannot be replaced. memory_bytes bounds the largest part. A
  * failed allocation is SPSH_E_NO_MEMORY, and everything that the call allocated is freed.
@@ -263,7 +264,7 @@ typedef enum spsh_dedupe_contained {
 typedef enum spsh_dedupe_search {
     SPSH_SEARCH_MILD, /* copies through common codecs, trims, and filters */
     SPSH_SEARCH_DEEP, /* also through harsh codecs, and short clips; takes longer */
-    SPSH_SEARCH_AUTO, /* chosen by the material and the size of the datasets */
+    SPSH_SEARCH_AUTO, /* chosen by the material and the size of the datasets; set by INIT */
 } spsh_dedupe_search;
 
 /** The plan's decision on a member of a cluster. */
