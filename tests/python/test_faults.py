@@ -77,7 +77,7 @@ class DamageTest(unittest.TestCase):
         self.assertEqual(len(ids), len(self.whole))
         self.assertFalse(set(ids) & set(self.bad))
 
-    def test_an_interrupt_in_the_log_is_raised_by_next(self):
+    def test_an_interrupt_in_the_log_is_raised(self):
         for raised in (KeyboardInterrupt, SystemExit):
             interrupts = [raised()]
 
@@ -85,14 +85,17 @@ class DamageTest(unittest.TestCase):
                 if interrupts:
                     raise interrupts.pop()
 
-            loader = speechshard.Loader(self.path, on_error="skip", log=log, **OPTIONS)
-            batches = len(loader)
-            self.assertEqual(len(interrupts), 1)  # nothing is logged yet
+            options = {"on_error": "skip", "log": log, **OPTIONS}
+            loader = None
             with self.assertRaises(raised):
+                # Threads read the bad record at any time: each of the two calls may raise.
+                loader = speechshard.Loader(self.path, **options)
                 list(loader)
             self.assertEqual(interrupts, [])
+            if loader is None:
+                loader = speechshard.Loader(self.path, **options)
             loader.set_epoch(7)
-            self.assertEqual(len(list(loader)), batches)
+            self.assertEqual(len(list(loader)), len(loader))
 
     def test_quarantine_max(self):
         shard = next((self.path / "shards").iterdir())
