@@ -411,13 +411,16 @@ spsh_status spsh__device_sum_open(spsh__learner *learner, bool is_whole,
                             .is_whole = is_whole,
                             .collectives = collectives,
                             .own_count = own_count};
-    d->rows = spsh__new(allocator, (size_t)own_count * (SPSH__SHARED_MAX + 1), sizeof(double));
-    d->present = spsh__new(allocator, own_count, sizeof(*d->present));
-    if (d->rows == NULL || d->present == NULL)
-        rc = SPSH_NO_MEMORY(err);
-    else if (own_count == 0 || own_count > SPSH__LEAVES_MAX)
-        rc = SPSH_FAIL(err, SPSH_E_LIMIT, "rank %u has %u micro-batches per step; expected 1 to %u",
+    if (own_count == 0 || own_count > SPSH__LEAVES_MAX)
+        rc = SPSH_FAIL(err, SPSH_E_LIMIT,
+                       "rank %u has %u micro-batches per step; expected 1 to %u: lower "
+                       "data.virtual_world, train.accumulate, or train.accumulate_max",
                        d->comm->rank, own_count, SPSH__LEAVES_MAX);
+    if (rc == SPSH_OK) {
+        d->rows = spsh__new(allocator, (size_t)own_count * (SPSH__SHARED_MAX + 1), sizeof(double));
+        d->present = spsh__new(allocator, own_count, sizeof(*d->present));
+        rc = d->rows == NULL || d->present == NULL ? SPSH_NO_MEMORY(err) : SPSH_OK;
+    }
     if (rc == SPSH_OK)
         rc = d->ops->alloc_fn(d->backend, statistics + 1, &d->before, err);
     if (rc == SPSH_OK && own_count > 1)

@@ -1039,7 +1039,9 @@ static spsh_status number_leaves(spsh__gradient_sum *g, spsh_error *err)
     uint32_t virtual_world = l->virtual_world == 0 ? world : l->virtual_world;
     uint64_t count = (uint64_t)virtual_world * (l->accumulate == 0 ? 1 : l->accumulate);
     if (count > SPSH__LEAVES_MAX)
-        return SPSH_FAIL(err, SPSH_E_LIMIT, "a step has %llu micro-batches; expected at most %u",
+        return SPSH_FAIL(err, SPSH_E_LIMIT,
+                         "a step has %llu micro-batches; expected at most %u: lower "
+                         "data.virtual_world, train.accumulate, or train.accumulate_max",
                          (unsigned long long)count, SPSH__LEAVES_MAX);
     if (2 * (l->bucket_count + (uint64_t)2) > SPSH__COMM_TAG_MAX)
         return SPSH_FAIL(err, SPSH_E_LIMIT,
