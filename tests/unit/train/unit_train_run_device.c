@@ -429,8 +429,15 @@ static void test_graphs_change_nothing(void)
     CHECK(strstr(run.log, "CUDA graphs") == NULL);
 }
 
-static _Atomic uint64_t moves;     /* steps, and times that learner 0 has met the others */
-static _Atomic bool is_first_late; /* the first checkpoint waits for the next move */
+static _Atomic uint64_t moves;       /* steps, and times that learner 0 has met the others */
+static _Atomic uint64_t first_saved; /* moves at the first checkpoint; 0: none so far */
+static _Atomic bool is_first_late;   /* the first checkpoint waits for the next move */
+
+static void make_first_late(void)
+{
+    atomic_store(&first_saved, 0);
+    atomic_store(&is_first_late, true);
+}
 
 /* The linker option --wrap defines these names.
  * NOLINTBEGIN(bugprone-reserved-identifier,readability-identifier-naming) */
@@ -439,9 +446,8 @@ spsh_status __wrap_spsh__host_arenas_land(const spsh__host_arenas *a, spsh_error
 
 spsh_status __wrap_spsh__host_arenas_land(const spsh__host_arenas *a, spsh_error *err)
 {
-    const uint64_t before = atomic_load(&moves);
     const bool is_late = atomic_exchange(&is_first_late, false);
-    while (is_late && atomic_load(&moves) == before)
+    while (is_late && atomic_load(&moves) == atomic_load(&first_saved))
         (void)usleep(1000);
     return __real_spsh__host_arenas_land(a, err);
 }
@@ -452,7 +458,10 @@ spsh_status __wrap_spsh__run_meet(spsh__run *r, bool is_taken, spsh_error *err);
 spsh_status __wrap_spsh__run_meet(spsh__run *r, bool is_taken, spsh_error *err)
 {
     const spsh_status rc = __real_spsh__run_meet(r, is_taken, err);
+    uint64_t none = 0;
     moves += r->world->is_first;
+    if (r->world->is_first && is_taken)
+        (void)atomic_compare_exchange_strong(&first_saved, &none, atomic_load(&moves));
     return rc;
 }
 
@@ -488,7 +497,7 @@ static void test_step_during_a_checkpoint(void)
     kit_run run = on_cuda("during", "train.precision=fp32");
     run.step_fn = count_step;
     run.stop_at = read_history("fp32").count - 1; /* later than the first checkpoint */
-    atomic_store(&is_first_late, true);
+    make_first_late();
     CHECK_I64(train_kit_run(&run), SPSH_E_CANCELED);
     CHECK(!atomic_load(&is_first_late));
     run.stop_at = 0;
@@ -597,6 +606,21 @@ static void test_evaluates(void)
 }
 
 /* ---- failures ---- */
+
+static void test_too_many_batches(void)
+{
+    for (int k = 0; k < 2; k++) {
+        kit_run run = k == 0 ? on_cuda("many", "train.precision=fp32") : on_cpu("many");
+        set(&run, "data.virtual_world=1");
+        set(&run, "train.accumulate_samples=1");
+        set(&run, "train.accumulate_max=1025");
+        CHECK_I64(train_kit_run(&run), SPSH_E_LIMIT);
+        CHECK(strstr(run.err.message, "1025 micro-batches") != NULL);
+        CHECK(strstr(run.err.message, "train.accumulate_max") != NULL);
+        check_nothing_left();
+        test_remove_tree(at("many"));
+    }
+}
 
 static void test_no_device(void)
 {
@@ -790,7 +814,7 @@ static void test_meets_during_a_checkpoint(void)
         kit_run run = run_of_strategy(&rows[i], 4, "meets");
         set(&run, "train.backend=cuda");
         set(&run, "train.epochs=1");
-        atomic_store(&is_first_late, true);
+        make_first_late();
         must_run(&run);
         CHECK(!atomic_load(&is_first_late));
         check_computed_there(&run);
@@ -1066,6 +1090,7 @@ static void run_curves(void)
 static void run_failures(void)
 {
     RUN(test_evaluates);
+    RUN(test_too_many_batches);
     RUN(test_no_device);
     RUN(test_estimates_are_what_runs_take);
     RUN(test_estimates_halves);
