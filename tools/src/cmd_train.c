@@ -23,7 +23,7 @@
 #include "speechshard/train.h"
 
 enum { LOG_INTERVAL_S = 60 };
-enum { EXIT_ALONE = 70, EXIT_STOPPED = 75, OVERRIDES_MAX = 256, SYMBOLS_MAX = 65536 };
+enum { EXIT_ALONE = 70, OVERRIDES_MAX = 256, SYMBOLS_MAX = 65536 };
 
 typedef struct train_command {
     const char *config, *run, *strategy, *rendezvous, *cluster, *replay;
@@ -48,7 +48,7 @@ static void on_signal(int number)
 {
     static volatile int seen; /* one bit per signal; the handler blocks all three signals */
     if ((seen & 1 << number) != 0)
-        _exit(EXIT_STOPPED);
+        _exit(SPSH_EXIT_STOPPED);
     seen |= 1 << number;
     stop = 1;
 }
@@ -177,7 +177,7 @@ static int train(train_command *c)
         return rc == SPSH_E_TIMEOUT ? EXIT_ALONE : code;
     }
     if (rc == SPSH_E_CANCELED)
-        return EXIT_STOPPED;
+        return SPSH_EXIT_STOPPED;
     if (!is_first)
         return SPSH_EXIT_DONE;
     return c->json ? put_json(c, &result) : print_result(c, &result);

@@ -337,6 +337,8 @@ static int fail_under_progress(int argc, char **argv)
     return SPSH_EXIT_FAILED;
 }
 
+static int stop_signal; /* the signal that stop_under_progress raises */
+
 static int stop_under_progress(int argc, char **argv)
 {
     spsh_progress progress;
@@ -344,7 +346,7 @@ static int stop_under_progress(int argc, char **argv)
     draw(&progress);
     if (argc > 0)
         spsh__cli_watch_signals();
-    (void)raise(argc > 0 ? SIGTERM : SIGINT);
+    (void)raise(stop_signal);
     CHECK(*spsh__cli_interrupted());
     return SPSH_EXIT_DONE;
 }
@@ -354,17 +356,36 @@ static void fail_command(void)
     CHECK_I64(spsh__cli_run(fail_under_progress, 0, NULL), SPSH_EXIT_FAILED);
 }
 
+/* Run stop_under_progress in a child. Returns its wait status. */
+static int stop_child(int number, int watches)
+{
+    int status = 0;
+    stop_signal = number;
+    const pid_t child = fork();
+    if (child == 0)
+        _exit(spsh__cli_run(stop_under_progress, watches, NULL));
+    CHECK(waitpid(child, &status, 0) == child);
+    return status;
+}
+
 /* In a child: the signal ends the process, whether or not the command handles it. */
 static void stop_command(void)
 {
     for (int watches = 0; watches <= 1; watches++) {
-        int status = 0;
-        const pid_t child = fork();
-        if (child == 0)
-            _exit(spsh__cli_run(stop_under_progress, watches, NULL));
-        CHECK(waitpid(child, &status, 0) == child && WIFSIGNALED(status));
+        const int status = stop_child(watches != 0 ? SIGTERM : SIGINT, watches);
+        CHECK(WIFSIGNALED(status));
         CHECK_I64(WTERMSIG(status), watches != 0 ? SIGTERM : SIGINT);
     }
+}
+
+/* A command that watches for SIGUSR1 exits with 75. Otherwise the signal ends the process. */
+static void warn_command(void)
+{
+    int status = stop_child(SIGUSR1, 0);
+    CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGUSR1);
+    status = stop_child(SIGUSR1, 1);
+    CHECK(WIFEXITED(status));
+    CHECK_I64(WEXITSTATUS(status), SPSH_EXIT_STOPPED);
 }
 
 static void test_progress(void)
@@ -386,6 +407,7 @@ static void test_progress_is_cleared(void)
     CHECK_STR(got, LINE CLEAR "a result\r\n\r\033[Keval: 600 files, 6/s" CLEAR);
     on_terminal(fail_command, got, sizeof(got));
     CHECK_STR(got, LINE CLEAR);
+    on_terminal(warn_command, got, sizeof(got));
     on_terminal(stop_command, got, sizeof(got));
     CHECK_STR(got, LINE CLEAR LINE CLEAR);
 #undef LINE

@@ -36,10 +36,11 @@
 
 /* ---- options ---- */
 
-#define SPSH_EXIT_DONE   0
-#define SPSH_EXIT_FAILED 1
-#define SPSH_EXIT_USAGE  2
-#define SPSH_CLI_RUN     (-1) /* spsh__cli_parse: continue */
+#define SPSH_EXIT_DONE    0
+#define SPSH_EXIT_FAILED  1
+#define SPSH_EXIT_USAGE   2
+#define SPSH_EXIT_STOPPED 75   /* a signal stopped the command cleanly; repeat it to continue */
+#define SPSH_CLI_RUN      (-1) /* spsh__cli_parse: continue */
 
 typedef enum spsh_cli_kind {
     SPSH_CLI_FLAG,   /* bool *, set to true */
@@ -155,13 +156,14 @@ double spsh__cli_now_s(void);
 
 /**
  * Run a command. Signals end the process cleanly, a file beyond `ulimit -f` fails with EFBIG, and a
- * small `ulimit -s` does no harm. Returns the exit status of main_fn. After SIGINT or SIGTERM the
- * function does not return: the process ends by that signal.
+ * small `ulimit -s` does no harm. Returns the exit status of main_fn, or SPSH_EXIT_STOPPED after a
+ * SIGUSR1 that the command watched for. After SIGINT or SIGTERM the function does not return: the
+ * process ends by that signal.
  */
 int spsh__cli_run(int (*main_fn)(int argc, char **argv), int argc, char **argv);
 
-/** From this call on, SIGINT and SIGTERM only set the flag of spsh__cli_interrupted. The command
- * then returns, with any exit status. */
+/** From this call on, SIGINT, SIGTERM, and SIGUSR1 only set the flag of spsh__cli_interrupted. The
+ * command then returns, with any exit status. */
 void spsh__cli_watch_signals(void);
 const volatile bool *spsh__cli_interrupted(void);
 

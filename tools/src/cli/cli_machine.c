@@ -2,6 +2,8 @@
  * that a shell sets (ulimit).
  *
  * An interrupted command ends by the signal itself, because only then does a shell end its loop.
+ * SIGUSR1 is the exception: schedulers send it before the end of a job, and scripts must be able to
+ * tell a clean stop from a kill by the exit status.
  * Commands that must clean up watch for the signals and return first. All other commands end at
  * once.
  *
@@ -33,7 +35,7 @@ double spsh__cli_now_s(void)
 
 /* ---- signals ---- */
 
-static const int stop_signals[] = {SIGINT, SIGTERM};
+static const int stop_signals[] = {SIGINT, SIGTERM, SIGUSR1};
 enum { STOP_SIGNALS = sizeof(stop_signals) / sizeof(stop_signals[0]) };
 
 static volatile bool is_watched;
@@ -142,6 +144,8 @@ int spsh__cli_run(int (*main_fn)(int argc, char **argv), int argc, char **argv)
     else
         (void)run_on_thread(&run);
     spsh__progress_wipe(); /* a failed command may not have removed its progress line */
+    if (caught == SIGUSR1)
+        return SPSH_EXIT_STOPPED; /* only if it is watched: else on_stop ends the process */
     if (caught != 0)
         end_by(caught);
     return run.exit_status;
