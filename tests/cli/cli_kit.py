@@ -53,11 +53,12 @@ def run_tests(tests, *arguments):
 LITTLE_MEMORY = {"pack": "32M", "dedupe": "128M", "audit": "128M"} if FEWER else {}
 
 
-def run(*words, cwd=None):
+def run(*words, cwd=None, **variables):
+    """variables: added to the environment."""
     if words and words[0] in LITTLE_MEMORY and "--memory" not in words:
         words += ("--memory", LITTLE_MEMORY[words[0]])
     return subprocess.run([COMMAND, *map(str, words)], stdin=subprocess.DEVNULL, capture_output=True,
-                          encoding="utf-8", env=environment, cwd=cwd)
+                          encoding="utf-8", env={**environment, **variables}, cwd=cwd)
 
 
 def speech(path, *pieces, rate=16000):

@@ -20,8 +20,8 @@ import xml.etree.ElementTree as ElementTree
 from cli_kit import COMMAND, FEWER, check, check_head, check_tables, environment, equal, finish, run, speech
 
 
-def good(*words):
-    done = run(*words)
+def good(*words, **variables):
+    done = run(*words, **variables)
     check(done.returncode == 0, f"{words}: exit {done.returncode}: {done.stderr}")
     return done
 
@@ -271,6 +271,12 @@ def test_parts_from_nothing():
     for number in (2, 0, 1):
         good(*part, f"{number}/3")
     equal((work / "waits.jsonl").read_bytes() == want, True, "same bytes in parts from nothing")
+    (work / "waits.jsonl").unlink()
+    shutil.rmtree(work / "waits.jsonl.work")
+    for rank in ("1", "0", "1"):
+        done = good(*part, "auto", OMPI_COMM_WORLD_RANK=rank, OMPI_COMM_WORLD_SIZE="2")
+        check(f"part {rank}/2 (mpirun)" in done.stderr, f"rank {rank}: {done.stderr}")
+    equal((work / "waits.jsonl").read_bytes() == want, True, "same bytes of mpirun's processes")
 
 
 def test_stopped():

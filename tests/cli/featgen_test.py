@@ -19,8 +19,8 @@ import time
 from cli_kit import COMMAND, check, equal, finish, run
 
 
-def good(*words):
-    result = run(*words)
+def good(*words, **variables):
+    result = run(*words, **variables)
     equal(result.returncode, 0, f"{words}: {result.stderr}")
     return result
 
@@ -33,8 +33,8 @@ def refused(status, words, *texts):
         check(part in result.stderr, f"{words}: no {part!r} in {result.stderr!r}")
 
 
-def featgen(*words):
-    return json.loads(good("featgen", *words, "--json", "--quiet").stdout)
+def featgen(*words, **variables):
+    return json.loads(good("featgen", *words, "--json", "--quiet", **variables).stdout)
 
 
 # ---- a corpus ----
@@ -167,6 +167,10 @@ def test_same_bytes(work, corpus):
         facts = featgen(corpus, "-o", work / "parts", "--part", f"{part}/3")
         equal(facts["published"], part == 1, f"published by part {part}")
     equal(files(work / "parts"), want, "parts")
+    for pod in (1, 2, 0):
+        facts = featgen(corpus, "-o", work / "pods", "--part", "auto/3", JOB_COMPLETION_INDEX=str(pod))
+        equal(facts["published"], pod == 0, f"published by pod {pod}")
+    equal(files(work / "pods"), want, "pods")
     apart = [work / f"apart-{part}" for part in range(2)]
     for part, folder in enumerate(apart):
         featgen(corpus, "-o", folder, "--part", f"{part}/2")

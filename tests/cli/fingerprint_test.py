@@ -86,6 +86,12 @@ def test_same_bytes(dataset, want):
         equal(len(segments(dataset)), made, f"part {part}: segments")
     equal(segments(dataset), want, "three parts")
     equal(fingerprint(dataset)["made"], 0, "what is there is left alone")
+    remove(dataset)
+    for task in (7, 1, 4):
+        done = run("fingerprint", dataset, "--part", "auto", SGE_TASK_ID=str(task), SGE_TASK_FIRST="1",
+                   SGE_TASK_LAST="7", SGE_TASK_STEPSIZE="3")
+        check(f"part {task // 3}/3 (SGE array)" in done.stderr, f"task {task}: {done.stderr}")
+    equal(segments(dataset), want, "an array of three tasks")
 
 
 def test_damage(dataset, want):

@@ -1,15 +1,18 @@
-/* cmd_env.c: `speechshard env`: show which launcher started this process, and the ranks that
- * training would use. */
+/* cmd_env.c: `speechshard env`: show which launcher or job array started this process, the ranks
+ * that training would use, and the part that `--part auto` would be. */
 #include <inttypes.h>
 #include <string.h>
 
 #include "cli/cli.h"
+#include "cli/part.h"
 #include "commands.h"
 #include "common/json_out.h"
 #include "speechshard/train.h"
 
-static int put_json(const spsh_train_world *w)
+/* part, error: of spsh__part_find; one of them is not filled in. */
+static int put_json(const spsh_train_world *w, const spsh__job_part *part, const spsh_error *error)
 {
+    const bool has_part = part->source[0] != '\0';
     spsh_json *json = spsh__json_new();
     spsh__json_put_string(json, "launcher", w->launcher);
     spsh__json_put_u64(json, "rank", w->rank);
@@ -24,10 +27,29 @@ static int put_json(const spsh_train_world *w)
     spsh__json_put_u64(json, "restart_count", w->restart_count);
     spsh__json_put_string(json, "comm", w->comm);
     spsh__json_put_bool(json, "has_mpi", w->has_mpi);
+    spsh__json_put_string(json, "part_source", has_part ? part->source : NULL);
+    spsh__json_put_string(json, "part_error", has_part ? NULL : error->message);
+    if (has_part)
+        spsh__json_put_u64(json, "part", part->index);
+    if (has_part && part->count != 0)
+        spsh__json_put_u64(json, "part_count", part->count);
     return spsh__cli_json(json);
 }
 
-static int print_world(const spsh_train_world *w)
+static void print_part(const spsh__job_part *part, const spsh_error *error)
+{
+    if (part->source[0] == '\0')
+        (void)printf("part: %s\n", error->message);
+    else if (part->count == 0)
+        (void)printf("part: %" PRIu64 " (%s), which does not set the number of parts: --part "
+                     "auto/N\n",
+                     part->index, part->source);
+    else
+        (void)printf("part: %" PRIu64 "/%" PRIu64 " (%s)\n", part->index, part->count,
+                     part->source);
+}
+
+static void print_world(const spsh_train_world *w)
 {
     if (w->world_size == 1 && strcmp(w->launcher, "alone") == 0) {
         (void)printf("no launcher found in the environment; one process");
@@ -42,13 +64,13 @@ static int print_world(const spsh_train_world *w)
             (void)printf(", run %s, restart %" PRIu32, w->run_id, w->restart_count);
     }
     (void)printf("\nmessages: %s; built with %stcp\n", w->comm, w->has_mpi ? "mpi, " : "");
-    return SPSH_EXIT_DONE;
 }
 
 int spsh__cmd_env(int argc, char **argv)
 {
     bool json = false;
     spsh_train_world world = SPSH_TRAIN_WORLD_INIT;
+    spsh__job_part part = {0};
     spsh_error err = SPSH_ERROR_INIT;
     const spsh_cli_option options[] = {
         {"json", 0, SPSH_CLI_FLAG, NULL, "print JSON", &json, 0, 0},
@@ -58,12 +80,13 @@ int spsh__cmd_env(int argc, char **argv)
         "env",
         "",
         NULL,
-        "show the processes that would train together",
+        "show the processes that would train together, and the part for --part auto",
         "Rank and world size come from the variables of mpirun, srun, torchrun, or Kubernetes, or "
         "from RANK and WORLD_SIZE. Contradictory sets of variables are an error. Processes "
         "communicate through MPI if mpirun or srun with PMIx started them, else over TCP "
         "connections. Set SPEECHSHARD_COMM to mpi or tcp in the environment of all of them to "
-        "select one.",
+        "select one. The part also comes from a job array of Slurm, Kubernetes, SGE, PBS, LSF, AWS "
+        "Batch, or Google Batch.",
         "speechshard env --json\n"
         "mpirun -n 4 speechshard env\n"
         "srun -n 8 speechshard env\n",
@@ -76,5 +99,10 @@ int spsh__cmd_env(int argc, char **argv)
         return spsh__cli_usage("env", "unexpected argument '%s'; env takes none", args.operands[0]);
     if (spsh_train_world_find(&world, &err) != SPSH_OK)
         return spsh__cli_finish(spsh__cli_fail(NULL, &err));
-    return spsh__cli_finish(json ? put_json(&world) : print_world(&world));
+    (void)spsh__part_find(0, &part, &err);
+    if (json)
+        return spsh__cli_finish(put_json(&world, &part, &err));
+    print_world(&world);
+    print_part(&part, &err);
+    return spsh__cli_finish(SPSH_EXIT_DONE);
 }

@@ -252,7 +252,7 @@ int spsh__cmd_featgen(int argc, char **argv)
          JOBS_MAX},
         {"part", 0, SPSH_CLI_TEXT, "I/N",
          "process only every N-th shard, from shard I (0 to N-1) on, to share the work among "
-         "machines",
+         "machines" SPSH_PART_AUTO_HELP,
          &a.part, 0, 0},
         {"estimate", 0, SPSH_CLI_FLAG, NULL,
          "measure a few utterances, estimate the work, and write nothing", &a.estimate, 0, 0},

@@ -149,7 +149,7 @@ int spsh__cmd_fingerprint(int argc, char **argv)
          SPSH_DEDUP_THREADS_MAX},
         {"part", 0, SPSH_CLI_TEXT, "I/N",
          "process only every N-th shard, from shard I (0 to N-1) on, to share the work among "
-         "machines",
+         "machines" SPSH_PART_AUTO_HELP,
          &part, 0, 0},
         {"estimate", 0, SPSH_CLI_FLAG, NULL,
          "measure a few utterances, estimate the work, and write nothing", &estimate, 0, 0},

@@ -1,27 +1,240 @@
-/* part.c: parse two counts with a slash between them. */
+/* part.c: see part.h. A table has one row per kind of job array. */
 #include "part.h"
 
-#include <stddef.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "cli.h"
 #include "speechshard/inside.h"
+#include "speechshard/train.h"
 
-enum { COUNT_MAX = 999999999 };
+#define COUNT_MAX UINT64_C(999999999)
+
+/* ---- job arrays ---- */
+
+/* Names of variables; NULL: the scheduler has no such variable. The task with number `number` is
+ * part (number - first) / step. */
+typedef struct job_array {
+    const char *scheduler;
+    const char *number, *none; /* none: value of the variable outside an array */
+    const char *count, *first, *last, *step;
+    uint64_t first_default;
+} job_array;
+
+/* clang-format off */
+static const job_array arrays[] = {
+    {"Slurm array", "SLURM_ARRAY_TASK_ID", NULL, "SLURM_ARRAY_TASK_COUNT", "SLURM_ARRAY_TASK_MIN",
+     "SLURM_ARRAY_TASK_MAX", "SLURM_ARRAY_TASK_STEP", 0},
+    {"Kubernetes Indexed Job", "JOB_COMPLETION_INDEX", NULL, NULL, NULL, NULL, NULL, 0},
+    {"SGE array", "SGE_TASK_ID", "undefined", NULL, "SGE_TASK_FIRST", "SGE_TASK_LAST",
+     "SGE_TASK_STEPSIZE", 0},
+    {"PBS array", "PBS_ARRAY_INDEX", NULL, NULL, NULL, NULL, NULL, 0},
+    {"Torque array", "PBS_ARRAYID", NULL, NULL, NULL, NULL, NULL, 0},
+    {"LSF array", "LSB_JOBINDEX", "0", NULL, NULL, "LSB_JOBINDEX_END", "LSB_JOBINDEX_STEP", 1},
+    {"AWS Batch array", "AWS_BATCH_JOB_ARRAY_INDEX", NULL, "AWS_BATCH_JOB_ARRAY_SIZE", NULL, NULL,
+     NULL, 0},
+    {"Google Batch", "BATCH_TASK_INDEX", NULL, "BATCH_TASK_COUNT", NULL, NULL, NULL, 0},
+};
+/* clang-format on */
+
+static const char *variable(const char *name)
+{
+    const char *text = name == NULL ? NULL : getenv(name);
+    return text == NULL || *text == '\0' ? NULL : text;
+}
+
+/* Read a variable that must be a number. If it is not set, *ret does not change. */
+static spsh_status number_of(const char *name, uint64_t *ret, spsh_error *err)
+{
+    const char *text = variable(name);
+    const char *end = text;
+    if (text == NULL)
+        return SPSH_OK;
+    if (!spsh__take_digits(&end, COUNT_MAX, ret) || *end != '\0')
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "%s is '%.40s', not a number up to %" PRIu64,
+                         name, text, COUNT_MAX);
+    return SPSH_OK;
+}
+
+static bool is_set(const job_array *a)
+{
+    const char *number = variable(a->number);
+    return number != NULL && (a->none == NULL || strcmp(number, a->none) != 0);
+}
+
+/* Find the part of a task whose array is a full range. */
+static spsh_status read_array(const job_array *a, spsh__job_part *part, spsh_error *err)
+{
+    uint64_t number = 0, count = 0, first = a->first_default, last = SPSH_NONE_U64, step = 1;
+    spsh_status rc = number_of(a->number, &number, err);
+    if (rc == SPSH_OK)
+        rc = number_of(a->count, &count, err);
+    if (rc == SPSH_OK)
+        rc = number_of(a->first, &first, err);
+    if (rc == SPSH_OK)
+        rc = number_of(a->last, &last, err);
+    if (rc == SPSH_OK)
+        rc = number_of(a->step, &step, err);
+    if (rc != SPSH_OK)
+        return rc;
+    if (step == 0 || number < first || (number - first) % step != 0 ||
+        (last != SPSH_NONE_U64 && number > last))
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
+                         "%s is %" PRIu64 ", but the tasks of the %s are %" PRIu64 ", %" PRIu64
+                         ", ...: give the part as I/N",
+                         a->number, number, a->scheduler, first, first + step);
+    const uint64_t range = last == SPSH_NONE_U64 ? 0 : (last - first) / step + 1;
+    if (range != 0 && count != 0 && range != count)
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
+                         "the %s has %" PRIu64 " tasks from %" PRIu64 " to %" PRIu64
+                         ", so some numbers are missing: submit a full range, or give the part as "
+                         "I/N",
+                         a->scheduler, count, first, last);
+    part->index = (number - first) / step;
+    part->count = count != 0 ? count : range;
+    (void)snprintf(part->source, sizeof(part->source), "%s", a->scheduler);
+    return SPSH_OK;
+}
+
+/* Find the array; part->source is empty without one. Two schedulers may set the same number, such
+ * as Slurm with the variables of PBS. */
+static spsh_status find_array(spsh__job_part *part, spsh_error *err)
+{
+    const job_array *found = NULL;
+    for (size_t i = 0; i < sizeof(arrays) / sizeof(arrays[0]); i++) {
+        if (!is_set(&arrays[i]))
+            continue;
+        if (found != NULL && strcmp(variable(found->number), variable(arrays[i].number)) != 0)
+            return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
+                             "%s is %.40s, but %s is %.40s: unset the wrong one, or give the part "
+                             "as I/N",
+                             found->number, variable(found->number), arrays[i].number,
+                             variable(arrays[i].number));
+        found = found == NULL ? &arrays[i] : found;
+    }
+    return found == NULL ? SPSH_OK : read_array(found, part, err);
+}
+
+/* ---- arrays and launchers ---- */
+
+/* A launcher that starts its processes within one task of an array. Other worlds may span it. */
+static bool is_nested(const spsh_train_world *world)
+{
+    return strcmp(world->launcher, "mpirun") == 0 || strcmp(world->launcher, "srun") == 0 ||
+           strcmp(world->launcher, "pmi") == 0;
+}
+
+/* Combine the array in *part, if there is one, with the processes of a launcher. */
+static spsh_status add_world(const spsh_train_world *world, spsh__job_part *part, spsh_error *err)
+{
+    const bool has_array = part->source[0] != '\0';
+    if (!has_array) {
+        part->index = world->rank;
+        part->count = world->world_size;
+        (void)snprintf(part->source, sizeof(part->source), "%s", world->launcher);
+    } else if (is_nested(world) && world->world_size > 1) {
+        const size_t used = strlen(part->source);
+        part->index = part->index * world->world_size + world->rank;
+        part->count *= world->world_size;
+        (void)snprintf(part->source + used, sizeof(part->source) - used, " and %s",
+                       world->launcher);
+    } else if (world->world_size > 1 && (world->rank != part->index ||
+                                         (part->count != 0 && world->world_size != part->count))) {
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
+                         "the %s says part %" PRIu64 ", but the variables of %s say rank %" PRIu32
+                         " of %" PRIu32 ": give the part as I/N",
+                         part->source, part->index, world->launcher, world->rank,
+                         world->world_size);
+    } else if (world->world_size > 1) {
+        part->count = world->world_size;
+    }
+    return SPSH_OK;
+}
+
+spsh_status spsh__part_find(uint64_t count, spsh__job_part *ret_part, spsh_error *err)
+{
+    spsh_train_world world = SPSH_TRAIN_WORLD_INIT;
+    spsh__job_part part = {0};
+    spsh_status rc = find_array(&part, err);
+    if (rc == SPSH_OK)
+        rc = spsh_train_world_find(&world, err);
+    if (rc != SPSH_OK)
+        return rc;
+    if (strcmp(world.launcher, "alone") != 0)
+        rc = add_world(&world, &part, err);
+    if (rc == SPSH_OK && part.source[0] == '\0')
+        rc = SPSH_FAIL(err, SPSH_E_NOT_FOUND,
+                       "no variables of a job array or of a launcher are set: give the part as "
+                       "I/N");
+    if (rc != SPSH_OK)
+        return rc;
+    if (count != 0 && part.count != 0 && part.count != count)
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
+                         "%" PRIu64 " parts are given, but the %s has %" PRIu64, count, part.source,
+                         part.count);
+    part.count = part.count != 0 ? part.count : count;
+    if (part.count != 0 && part.index >= part.count)
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
+                         "this is part %" PRIu64 " of the %s, but the last of %" PRIu64
+                         " parts is %" PRIu64 ": number the tasks from 0 without gaps",
+                         part.index, part.source, part.count, part.count - 1);
+    *ret_part = part;
+    return SPSH_OK;
+}
+
+/* ---- the option ---- */
+
+/* Parse "auto" or "auto/N". */
+static int take_auto(const char *command, const char *text, spsh__job_part *part)
+{
+    spsh_error err = SPSH_ERROR_INIT;
+    uint64_t count = 0;
+    const char *at = text + strlen("auto");
+    bool is_good = *at == '\0';
+    if (*at == '/') {
+        at++;
+        is_good = spsh__take_digits(&at, COUNT_MAX, &count) && *at == '\0' && count != 0;
+    }
+    if (!is_good)
+        return spsh__cli_usage(command, "--part '%s' is not auto or auto/N, such as auto/16", text);
+    if (spsh__part_find(count, part, &err) != SPSH_OK)
+        return spsh__cli_usage(command, "--part %s: %s", text, err.message);
+    if (part->count != 0)
+        spsh__cli_message("part %" PRIu64 "/%" PRIu64 " (%s)", part->index, part->count,
+                          part->source);
+    else
+        spsh__cli_message("part %" PRIu64 " (%s)", part->index, part->source);
+    return SPSH_EXIT_DONE;
+}
+
+int spsh__part_take_index(const char *command, const char *text, uint64_t *ret_part,
+                          uint64_t *ret_count)
+{
+    spsh__job_part part = {.count = 1};
+    const char *at = text;
+    if (text != NULL && strncmp(text, "auto", strlen("auto")) == 0) {
+        const int rc = take_auto(command, text, &part);
+        if (rc != SPSH_EXIT_DONE)
+            return rc;
+    } else if (text != NULL && (!spsh__take_digits(&at, COUNT_MAX, &part.index) || *at++ != '/' ||
+                                !spsh__take_digits(&at, COUNT_MAX, &part.count) || *at != '\0' ||
+                                part.index >= part.count)) {
+        return spsh__cli_usage(command,
+                               "--part '%s' is not a part: '0/4' is the first of four, '3/4' the "
+                               "last, and 'auto' takes it from the scheduler",
+                               text);
+    }
+    *ret_part = part.index;
+    *ret_count = part.count;
+    return SPSH_EXIT_DONE;
+}
 
 int spsh__part_take(const char *command, const char *text, uint64_t *ret_part, uint64_t *ret_count)
 {
-    uint64_t part = 0;
-    uint64_t count = 1;
-    if (text != NULL) {
-        const char *at = text;
-        if (!spsh__take_digits(&at, COUNT_MAX, &part) || *at++ != '/' ||
-            !spsh__take_digits(&at, COUNT_MAX, &count) || *at != '\0' || part >= count)
-            return spsh__cli_usage(command,
-                                   "--part '%s' is not a part: '0/4' is the first of four, '3/4' "
-                                   "the last",
-                                   text);
-    }
-    *ret_part = part;
-    *ret_count = count;
-    return SPSH_EXIT_DONE;
+    const int rc = spsh__part_take_index(command, text, ret_part, ret_count);
+    if (rc == SPSH_EXIT_DONE && *ret_count == 0)
+        return spsh__cli_usage(command, "--part auto: the scheduler does not set the number of "
+                                        "parts; add it: --part auto/N");
+    return rc;
 }

@@ -248,6 +248,12 @@ static spsh_status from_plain(const variables *v, spsh__launch *l, spsh_error *e
     const bool is_pod = get(v, "RANK") == NULL && get(v, "JOB_COMPLETION_INDEX") != NULL;
     const char *const names[] = {is_pod ? "JOB_COMPLETION_INDEX" : "RANK", "WORLD_SIZE",
                                  "LOCAL_RANK", is_pod ? "" : "LOCAL_WORLD_SIZE"};
+    const char *per_pod = get(v, "PET_NPROC_PER_NODE");
+    if (per_pod != NULL && strcmp(per_pod, "1") != 0)
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
+                         "PET_NPROC_PER_NODE is '%.40s', so RANK is the number of a pod, but "
+                         "WORLD_SIZE counts processes; start the processes with torchrun",
+                         per_pod);
     l->local_size = is_pod; /* a pod has 1 process; 0: unknown unless LOCAL_WORLD_SIZE is set */
     spsh_status rc = number(v, "MASTER_PORT", &l->master_port, err);
     if (rc == SPSH_OK)
