@@ -315,6 +315,14 @@ static void open_update(spsh__backend *b, spsh__update *u)
     u->gradient_scale = 0.25;
 }
 
+static void close_update(spsh__backend *b, const spsh__update *u)
+{
+    b->ops->free_fn(b, u->weights);
+    b->ops->free_fn(b, u->gradients);
+    b->ops->free_fn(b, u->moments[0]);
+    b->ops->free_fn(b, u->moments[1]);
+}
+
 static void do_update(spsh__backend *b, bool is_adamw, const spsh__update *u)
 {
     const spsh__adamw adamw = {0.125, 0.9, 0.999, 1e-8, 0.5, 3};
@@ -355,10 +363,7 @@ static void check_toggles(bool is_adamw, uint64_t offset)
     check_status(b);
     for (int i = 0; i < 2; i++) {
         const spsh__update *u = i == 0 ? &one : &many;
-        b->ops->free_fn(b, u->weights);
-        b->ops->free_fn(b, u->gradients);
-        b->ops->free_fn(b, u->moments[0]);
-        b->ops->free_fn(b, u->moments[1]);
+        close_update(b, u);
     }
     spsh__backend_close(b);
 }
@@ -369,6 +374,80 @@ static void test_updates_of_many_parameters(void)
         check_toggles(true, offset);
         check_toggles(false, offset);
     }
+    check_nothing_is_open();
+}
+
+typedef struct decision_case {
+    spsh__step_rule rule;
+    float gradient; /* replaces one gradient; 0: none */
+    bool is_applied;
+} decision_case;
+
+static void check_equal_arrays(spsh__backend *b, spsh__backend_buffer got,
+                               spsh__backend_buffer want)
+{
+    float values[2][UPDATED];
+    b->ops->read_f32_fn(b, values[0], got, UPDATED);
+    b->ops->read_f32_fn(b, values[1], want, UPDATED);
+    CHECK(memcmp(values[0], values[1], sizeof(values[0])) == 0);
+}
+
+/* Two equal updates: the device decides about one, and the host about the other. */
+static void check_decision(spsh__backend *b, bool is_adamw, const decision_case *c)
+{
+    spsh__update there = {.count = UPDATED, .decays = true}, here = there;
+    spsh__decide decide = {.count = UPDATED, .rule = c->rule};
+    double sum = -1;
+    open_update(b, &there);
+    open_update(b, &here);
+    REQUIRE(b->ops->alloc_fn(b, SPSH__DECISION_ELEMENTS, &there.decision, &err) == SPSH_OK);
+    if (c->gradient != 0) {
+        b->ops->write_f32_fn(b, spsh__at(b->ops, there.gradients, 1000), &c->gradient, 1);
+        b->ops->write_f32_fn(b, spsh__at(b->ops, here.gradients, 1000), &c->gradient, 1);
+    }
+    const double want = b->ops->square_sum_fn(b, here.gradients, UPDATED);
+    const uint64_t waits = twin != NULL ? twin->waits : 0;
+    decide.gradients = there.gradients;
+    decide.decision = there.decision;
+    decide.ret_square_sum = &sum;
+    b->ops->decide_fn(b, &decide);
+    do_update(b, is_adamw, &there);
+    CHECK(twin == NULL || twin->waits == waits);
+    spsh__backend_finish(b);
+    CHECK(memcmp(&sum, &want, sizeof(sum)) == 0 || (isnan(sum) && isnan(want)));
+    const spsh__step_scale step = spsh__step_rule_apply(&c->rule, sum);
+    CHECK(step.is_finite == c->is_applied);
+    here.gradient_scale = step.scale;
+    if (step.is_finite)
+        do_update(b, is_adamw, &here);
+    check_equal_arrays(b, there.weights, here.weights);
+    check_equal_arrays(b, there.moments[0], here.moments[0]);
+    check_equal_arrays(b, there.moments[1], here.moments[1]);
+    check_status(b);
+    close_update(b, &there);
+    close_update(b, &here);
+    b->ops->free_fn(b, there.decision);
+}
+
+/* Gradients of all cases have a norm of about 20. */
+static void test_decisions(void)
+{
+    static const decision_case cases[] = {
+        {{8, 0},        0,               true }, /* no clip */
+        {{3, 2},        0,               true }, /* clipped */
+        {{3, 1e3},      0,               true }, /* not clipped */
+        {{1, 0},        3e38f,           true }, /* the square exceeds a float */
+        {{65536, 2},    (float)INFINITY, false},
+        {{3, 0},        (float)NAN,      false},
+        {{0, 0},        0,               false}, /* no losses */
+        {{5e-324, 0.5}, 0,               false}, /* the norm exceeds a double */
+    };
+    spsh__backend *b = open_device(SPSH__FP32, false);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        check_decision(b, true, &cases[i]);
+        check_decision(b, false, &cases[i]);
+    }
+    spsh__backend_close(b);
     check_nothing_is_open();
 }
 
@@ -913,6 +992,7 @@ TEST_MAIN(unit_train_device)
     RUN(test_memory_goes_both_ways);
     RUN(test_downloads_come_with_finish);
     RUN(test_updates_of_many_parameters);
+    RUN(test_decisions);
     RUN(test_plans_stay);
     RUN(test_segments_are_what_was_kept);
     RUN(test_segments_go_with_memory);

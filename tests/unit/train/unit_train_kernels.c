@@ -82,6 +82,14 @@ void spsh__cuda_fetch(spsh__backend *b, void *to, const void *from, size_t size_
     memcpy(to, from, size_bytes);
 }
 
+void spsh__cuda_download(spsh__backend *b, const void *from, size_t size_bytes,
+                         void (*take_fn)(const void *user, const void *bytes), const void *user,
+                         size_t user_bytes)
+{
+    (void)b, (void)size_bytes, (void)user_bytes;
+    take_fn(user, from);
+}
+
 void spsh__cuda_failed(spsh__backend *b, spsh_status rc, const spsh_error *err)
 {
     (void)b, (void)err;
@@ -1332,6 +1340,29 @@ static void square_case(spsh__backend *b, uint32_t halves)
     CHECK(spsh__cuda_square_sum(b, (spsh__backend_buffer){NULL, false}, 0) == 0);
 }
 
+/* A decision declares its memory, and has the sum of squares and the scale of the host. */
+static void test_decisions(void)
+{
+    static const spsh__step_rule rules[] = {
+        {4, 0  },
+        {4, 0.5},
+        {0, 0  }
+    };
+    spsh__backend *b = &backends[0];
+    for (size_t i = 0; i < sizeof(rules) / sizeof(rules[0]); i++) {
+        arena_reset();
+        const array x = array_random(b, 70001, false, 0, 3);
+        const array decision = array_new(b, SPSH__DECISION_ELEMENTS, false, 0);
+        double sum = -1;
+        spsh__cuda_decide(b, &(spsh__decide){x.buffer, x.count, rules[i], decision.buffer, &sum});
+        device.scratch_bytes = 0;
+        CHECK(sum == spsh__cuda_square_sum(b, x.buffer, x.count));
+        const spsh__step_scale step = spsh__step_rule_apply(&rules[i], sum);
+        CHECK((float)get(&decision, 0) == (float)step.scale);
+        CHECK(get(&decision, 1) == (step.is_finite ? 1 : 0) && step.is_finite == (i < 2));
+    }
+}
+
 typedef struct update {
     spsh__update u;
     spsh__sgd sgd;
@@ -1463,6 +1494,7 @@ TEST_MAIN(unit_train_kernels)
     RUN(test_norms_are_three_launches);
     RUN(test_norms_leave_nothing_behind);
     RUN(test_updates);
+    RUN(test_decisions);
     RUN(test_zeros_are_no_work);
     return TEST_RESULT();
 }

@@ -465,7 +465,17 @@ spsh_status __wrap_spsh__run_meet(spsh__run *r, bool is_taken, spsh_error *err)
     return rc;
 }
 
-static uint32_t forwards; /* batches of models so far */
+static uint32_t forwards;                 /* batches of models so far */
+static _Atomic uint32_t enqueued_updates; /* updates about which the device decides */
+
+void __real_spsh__optimizer_update(const spsh__optimizer *o, const spsh__slice_update *u);
+void __wrap_spsh__optimizer_update(const spsh__optimizer *o, const spsh__slice_update *u);
+
+void __wrap_spsh__optimizer_update(const spsh__optimizer *o, const spsh__slice_update *u)
+{
+    enqueued_updates += u->decision.data != NULL;
+    __real_spsh__optimizer_update(o, u);
+}
 
 spsh_status __real_spsh__model_forward(spsh__model *m, const spsh__model_batch *batch,
                                        bool is_training, spsh__backend_buffer *ret_logits,
@@ -482,6 +492,31 @@ spsh_status __wrap_spsh__model_forward(spsh__model *m, const spsh__model_batch *
     return __real_spsh__model_forward(m, batch, is_training, ret_logits, ret_lengths, err);
 }
 /* NOLINTEND(bugprone-reserved-identifier,readability-identifier-naming) */
+
+/* A device that has all gradients decides about updates. If the sums are made on the host, the host
+ * decides. Both skip the same steps, and make the same updates. */
+static void test_device_decides(void)
+{
+    kit_run there = on_cuda("decided", "train.precision=fp16"),
+            here = on_cuda("decided-host", "train.precision=fp16");
+    static const char *const changes[] = {"train.epochs=1", "train.clip=0", NULL};
+    set(&here, "train.exchange=host");
+    const uint32_t begin = enqueued_updates;
+    const history want = run_curve(&here, changes);
+    CHECK_U64(enqueued_updates, begin);
+    const history got = run_curve(&there, changes);
+    uint32_t finite = 0;
+    REQUIRE(got.count == want.count);
+    for (uint32_t i = 0; i < got.count; i++) {
+        CHECK(got.losses[i] == want.losses[i] || (isnan(got.losses[i]) && isnan(want.losses[i])));
+        CHECK(got.skipped[i] == want.skipped[i] && got.scales[i] == want.scales[i]);
+        finite += isfinite(got.losses[i]);
+    }
+    CHECK_U64(enqueued_updates - begin, finite);
+    CHECK(got.skipped[got.count - 1] > 0);
+    CHECK_U64(train_kit_weights("decided"), train_kit_weights("decided-host"));
+    check_nothing_left();
+}
 
 static void count_step(kit_run *run, uint64_t step)
 {
@@ -1127,6 +1162,7 @@ TEST_MAIN(unit_train_run_device)
     if (!has_curves || is_real) {
         RUN(test_killed);
         RUN(test_one_learner_is_not_late);
+        RUN(test_device_decides);
         RUN(test_decay);
         RUN(test_graphs_change_nothing);
         RUN(test_step_during_a_checkpoint);

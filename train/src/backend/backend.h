@@ -24,6 +24,7 @@
 #include <stdbool.h>
 
 #include "speechshard/cuda.h"
+#include "step_rule.h"
 
 /* Precision of products. Sums, norms, losses, weights, and moments are always floats (or doubles).
  * In the last two precisions, activations, their gradients, and a copy of the weights have 16 bits.
@@ -255,7 +256,21 @@ typedef struct spsh__update {
     const uint32_t *toggles;
     uint32_t toggle_count; /* at most SPSH__UPDATE_TOGGLES */
     uint64_t offset;       /* position of the slice in the arena */
+    /* Devices only: the result of decide_fn, which replaces gradient_scale. The update changes
+     * nothing if it says so. data NULL: none. */
+    spsh__backend_buffer decision;
 } spsh__update;
+
+#define SPSH__DECISION_ELEMENTS 2u
+
+typedef struct spsh__decide {
+    spsh__backend_buffer gradients;
+    size_t count; /* not 0 */
+    spsh__step_rule rule;
+    spsh__backend_buffer decision; /* written: SPSH__DECISION_ELEMENTS floats: the gradient scale,
+                                      and 1 to update or 0 to skip */
+    double *ret_square_sum;        /* written: on the host; 0 after a failure */
+} spsh__decide;
 
 /* to[i] = from[0][i] + from[1][i] + ..., as floats, in the order of rows. One row: a conversion. */
 typedef struct spsh__add_rows {
@@ -402,6 +417,9 @@ typedef struct spsh__backend_ops {
                                 const spsh__rnn_pass passes[2]);
     void (*rnn_both_backward_fn)(spsh__backend *b, const spsh__rnn_shape *s,
                                  const spsh__rnn_grad g[2]);
+    /* Decide about updates that follow, without a wait of the host. ret_square_sum is valid after
+     * finish_fn, which does not wait for these updates. */
+    void (*decide_fn)(spsh__backend *b, const spsh__decide *d);
     /* Make later operators of b run after the operators that were enqueued on `before`, another
      * backend of the device. The host does not wait. No other thread may use either meanwhile. */
     void (*follow_fn)(spsh__backend *b, spsh__backend *before);

@@ -153,6 +153,8 @@ void spsh__cuda_add_sums(spsh__backend *b, const spsh__cuda_sums *s);
     /* backend_cuda_segment.c */                                                                   \
     X(segment_begin)                                                                               \
     X(segment_end)                                                                                 \
+    /* backend_cuda_update.c */                                                                    \
+    X(decide)                                                                                      \
     /* backend_cuda_rows.c */                                                                      \
     X(convert)                                                                                     \
     X(add_rows)                                                                                    \

@@ -1,6 +1,9 @@
 /* kernels_update.h: a step of the optimizers over the arenas, and sums of squares, by threads of a
  * device. The host computes numbers that are the same for all elements.
  *
+ * Updates either get the gradient scale from the host, or read it from the decision that sum_parts
+ * has made (step_rule.h). Then the host need not wait for the sum.
+ *
  * Sums of squares are taken in double. The count determines the number of parts. A thread adds its
  * elements in order, and then the block is folded in halves.
  */
@@ -27,6 +30,8 @@ typedef struct spsh__square_job {
     uint32_t is_wide, parts; /* blocks of square_sum */
     double *partial;         /* [parts] */
     double *sum;             /* result of sum_parts, which is one block */
+    spsh__step_rule rule;
+    float *decision; /* also written by sum_parts, see spsh__decide; NULL: not written */
 } spsh__square_job;
 
 DEVICE void device_square_part(const spsh__square_job *job, const spsh__kernel_block *block,
@@ -68,12 +73,26 @@ DEVICE void device_add_squares(const spsh__square_job *job, const spsh__kernel_b
     ((double *)block->shared)[thread] = sum;
 }
 
+DEVICE void device_decide(const spsh__square_job *job, const spsh__kernel_block *block,
+                          uint32_t thread)
+{
+    const double sum = ((const double *)block->shared)[0];
+    if (thread != 0)
+        return;
+    *job->sum = sum;
+    if (job->decision == NULL)
+        return;
+    const spsh__step_scale step = spsh__step_rule_apply(&job->rule, sum);
+    job->decision[0] = (float)step.scale;
+    job->decision[1] = step.is_finite ? 1 : 0;
+}
+
 DEVICE void spsh__kernel_sum_parts(const spsh__square_job *job, const spsh__kernel_block *block)
 {
     EACH_THREAD(block, device_add_squares(job, block, thread));
     for (uint32_t half = SPSH__DEVICE_THREADS / 2; half > 0; half /= 2)
         EACH_THREAD(block, device_fold((double *)block->shared, half, thread));
-    EACH_THREAD(block, device_square_put(block, job->sum, thread));
+    EACH_THREAD(block, device_decide(job, block, thread));
 }
 
 /* ---- optimizers: g = gradient * gradient_scale */
@@ -111,15 +130,27 @@ DEVICE void device_run_decays(const spsh__decay_map *map, const device_run *r, b
                         : device_decays(map, r->at + (uint64_t)k * r->step);
 }
 
+/* A kernel that calls run_ with each run of all elements, and with the gradient scale. */
+#define DEVICE_UPDATE_KERNEL(name_, job_, run_)                                                    \
+    DEVICE void device_##name_(const job_ *job, const spsh__kernel_block *block, uint32_t thread)  \
+    {                                                                                              \
+        const float scale = job->decision == NULL ? job->gradient_scale : job->decision[0];        \
+        if (job->decision != NULL && job->decision[1] == 0)                                        \
+            return;                                                                                \
+        EACH_RUN(job, block, thread, run_(job, scale, &r));                                        \
+    }                                                                                              \
+    DEVICE_KERNEL(name_, job_, device_##name_)
+
 typedef struct spsh__sgd_job {
     spsh__device_array weights, gradients, moment; /* moment: NULL without momentum */
+    const float *decision;                         /* NULL: none */
     uint64_t count;
     float rate, momentum, decay, gradient_scale;
     uint32_t is_nesterov, is_wide;
     spsh__decay_map map;
 } spsh__sgd_job;
 
-DEVICE void device_sgd_run(const spsh__sgd_job *job, const device_run *r)
+DEVICE void device_sgd_run(const spsh__sgd_job *job, float scale, const device_run *r)
 {
     float w[4], g[4], m[4];
     bool decays[4];
@@ -129,7 +160,7 @@ DEVICE void device_sgd_run(const spsh__sgd_job *job, const device_run *r)
     if (job->moment.data != NULL)
         device_load_run(&job->moment, r, m);
     for (uint32_t k = 0; k < 4; k++) {
-        g[k] = g[k] * job->gradient_scale + (decays[k] ? job->decay : 0) * w[k];
+        g[k] = g[k] * scale + (decays[k] ? job->decay : 0) * w[k];
         if (job->moment.data != NULL) {
             m[k] = job->momentum * m[k] + g[k];
             g[k] = job->is_nesterov != 0 ? g[k] + job->momentum * m[k] : m[k];
@@ -141,10 +172,11 @@ DEVICE void device_sgd_run(const spsh__sgd_job *job, const device_run *r)
         device_store_run(&job->moment, r, m);
 }
 
-DEVICE_ELEMENTS_KERNEL(sgd, spsh__sgd_job, device_sgd_run)
+DEVICE_UPDATE_KERNEL(sgd, spsh__sgd_job, device_sgd_run)
 
 typedef struct spsh__adamw_job {
     spsh__device_array weights, gradients, moments[2];
+    const float *decision; /* NULL: none */
     uint64_t count;
     float keep;                       /* 1 - rate * weight_decay */
     float beta1, beta2, gain1, gain2; /* gains: 1 - beta */
@@ -155,7 +187,7 @@ typedef struct spsh__adamw_job {
     spsh__decay_map map;
 } spsh__adamw_job;
 
-DEVICE void device_adamw_run(const spsh__adamw_job *job, const device_run *r)
+DEVICE void device_adamw_run(const spsh__adamw_job *job, float scale, const device_run *r)
 {
     float w[4], g[4], m[4], v[4];
     bool decays[4];
@@ -165,7 +197,7 @@ DEVICE void device_adamw_run(const spsh__adamw_job *job, const device_run *r)
     device_load_run(&job->moments[0], r, m);
     device_load_run(&job->moments[1], r, v);
     for (uint32_t k = 0; k < 4; k++) {
-        g[k] *= job->gradient_scale;
+        g[k] *= scale;
         m[k] = job->beta1 * m[k] + job->gain1 * g[k];
         v[k] = job->beta2 * v[k] + job->gain2 * g[k] * g[k];
         w[k] = w[k] * (decays[k] ? job->keep : 1) -
@@ -176,6 +208,6 @@ DEVICE void device_adamw_run(const spsh__adamw_job *job, const device_run *r)
     device_store_run(&job->moments[1], r, v);
 }
 
-DEVICE_ELEMENTS_KERNEL(adamw, spsh__adamw_job, device_adamw_run)
+DEVICE_UPDATE_KERNEL(adamw, spsh__adamw_job, device_adamw_run)
 
 #endif

@@ -202,11 +202,12 @@ static spsh_status put_flags(spsh__run *r, double now_s, spsh_error *err)
     return rc;
 }
 
-static spsh_status update(spsh__run *r, double gradient_scale, spsh_error *err)
+/* decision: of the device; data NULL: the host has decided to update. */
+static spsh_status update(spsh__run *r, double gradient_scale, spsh__backend_buffer decision,
+                          spsh_error *err)
 {
     const spsh__strategy_ops *ops = r->strategy->ops;
     spsh__slice slice;
-    r->progress.updates++;
     if (ops->push_fn != NULL)
         return ops->push_fn(r->strategy, gradient_scale, err);
     for (uint32_t s = 0; ops->slice_fn(r->strategy, s, &slice); s++) {
@@ -215,8 +216,9 @@ static spsh_status update(spsh__run *r, double gradient_scale, spsh_error *err)
             .slice = &slice,
             .gradients = spsh__at(r->backend->ops, r->learner.gradients, slice.offset),
             .gradient_scale = gradient_scale,
+            .decision = decision,
             .rate = r->step.facts.rate,
-            .number = r->progress.updates};
+            .number = r->progress.updates + 1};
         spsh__optimizer_update(&r->optimizer, &u);
     }
     return SPSH_OK;
@@ -224,8 +226,11 @@ static spsh_status update(spsh__run *r, double gradient_scale, spsh_error *err)
 
 /* Properties of one step's gradients, before they are applied. */
 typedef struct verdict {
-    double counted, loss, norm, scale;
-    bool is_finite;
+    spsh__step_rule rule;
+    double counted, loss;
+    spsh__step_scale gradients; /* written by judge */
+    bool is_finite;             /* loss and gradients */
+    bool is_enqueued;           /* the update is, and the device decides whether it is applied */
 } verdict;
 
 /* True if the gradients are from an earlier step. A single learner applies its gradients at once.
@@ -235,23 +240,45 @@ static bool is_late(const spsh__run *r)
     return r->strategy->ops->flush_fn != NULL && r->world->comm->world_size > 1;
 }
 
-static spsh_status judge(spsh__run *r, verdict *ret, spsh_error *err)
+/* samples: utterances that all ranks have trained on; sets the rate. */
+static verdict begin_verdict(spsh__run *r, uint64_t samples)
+{
+    const spsh__config *c = r->setup.config;
+    const double counted = r->rows.own_totals[SPSH__ROW_LOSSES];
+    r->step.facts.rate = spsh__schedule_rate(c, samples) *
+                         spsh__schedule_scale(c, r->learner.virtual_world, samples);
+    r->step.facts.loss_scale = is_late(r) ? r->step.due_loss_scale : r->progress.loss_scale.scale;
+    return (verdict){
+        .rule = {counted * r->step.facts.loss_scale, c->clip},
+        .counted = counted,
+        .loss = r->rows.own_totals[SPSH__ROW_LOSS] / counted
+    };
+}
+
+/* If the device can decide, enqueue the update before the norm is known. The device then need not
+ * wait for the host between the norm and the update. */
+static spsh_status update_ahead(spsh__run *r, verdict *v, spsh_error *err)
 {
     const spsh__strategy_ops *ops = r->strategy->ops;
-    const double counted = r->rows.own_totals[SPSH__ROW_LOSSES];
+    spsh__backend_buffer decision = {NULL, false};
+    if (ops->decide_fn == NULL || !isfinite(v->loss))
+        return SPSH_OK;
+    ops->decide_fn(r->strategy, &v->rule, &decision);
+    if (decision.data == NULL)
+        return SPSH_OK;
+    v->is_enqueued = true;
+    const spsh_status rc = spsh__host_arenas_hold(&r->saving.arenas, &r->learner, err);
+    return rc != SPSH_OK ? rc : update(r, 0, decision, err);
+}
+
+static spsh_status judge(spsh__run *r, verdict *v, spsh_error *err)
+{
     double square_sum = 0;
-    const spsh_status rc = ops->square_sum_fn(r->strategy, &square_sum, err);
+    const spsh_status rc = r->strategy->ops->square_sum_fn(r->strategy, &square_sum, err);
     if (rc != SPSH_OK)
         return rc;
-    r->step.facts.loss_scale = is_late(r) ? r->step.due_loss_scale : r->progress.loss_scale.scale;
-    const double in_all = counted * r->step.facts.loss_scale;
-    *ret = (verdict){.counted = counted,
-                     .loss = r->rows.own_totals[SPSH__ROW_LOSS] / counted,
-                     .norm = sqrt(square_sum) / in_all,
-                     .scale = 1 / in_all};
-    ret->is_finite = isfinite(ret->loss) && isfinite(ret->norm);
-    if (r->setup.config->clip > 0 && ret->norm > r->setup.config->clip)
-        ret->scale *= r->setup.config->clip / ret->norm;
+    v->gradients = spsh__step_rule_apply(&v->rule, square_sum);
+    v->is_finite = isfinite(v->loss) && v->gradients.is_finite;
     return SPSH_OK;
 }
 
@@ -296,7 +323,7 @@ static spsh_status skip(spsh__run *r, const verdict *v, bool is_overflow, spsh_e
     r->step.skipped_in_a_row++;
     spsh__run_log(r, SPSH_LOG_WARNING,
                   "step %llu is skipped: its loss is %g, and the norm of its gradients is %g",
-                  (unsigned long long)r->progress.step, v->loss, v->norm);
+                  (unsigned long long)r->progress.step, v->loss, v->gradients.norm);
     if (r->step.skipped_in_a_row >= SKIPPED_IN_A_ROW_MAX)
         return SPSH_FAIL(err, SPSH_E_LIMIT,
                          "%d steps in a row had no finite gradients; lower the learning rate, or "
@@ -305,13 +332,11 @@ static spsh_status skip(spsh__run *r, const verdict *v, bool is_overflow, spsh_e
     return SPSH_OK;
 }
 
-/* Apply or skip the update. samples: utterances that all ranks have trained on; sets the rate. */
-static spsh_status learn(spsh__run *r, const verdict *v, uint64_t samples, spsh_error *err)
+/* Apply or skip the update. */
+static spsh_status learn(spsh__run *r, const verdict *v, spsh_error *err)
 {
     spsh_status rc = SPSH_OK;
-    r->step.facts.gradient_norm = v->norm;
-    r->step.facts.rate = spsh__schedule_rate(r->setup.config, samples) *
-                         spsh__schedule_scale(r->setup.config, r->learner.virtual_world, samples);
+    r->step.facts.gradient_norm = v->gradients.norm;
     if (r->rounds.has_own_model) { /* the serving task uses this rate for its updates */
         rc = spsh__run_enter(&r->runtime, r->learner.step, err);
         if (rc != SPSH_OK)
@@ -326,7 +351,9 @@ static spsh_status learn(spsh__run *r, const verdict *v, uint64_t samples, spsh_
     if (rc != SPSH_OK)
         return rc;
     if (v->is_finite) {
-        rc = update(r, v->scale, err);
+        if (!v->is_enqueued)
+            rc = update(r, v->gradients.scale, (spsh__backend_buffer){NULL, false}, err);
+        r->progress.updates++;
         r->step.skipped_in_a_row = 0;
     } else {
         rc = skip(r, v, is_overflow, err);
@@ -418,7 +445,6 @@ static spsh_status do_drawn(spsh__run *r, uint32_t batches, spsh_error *err)
 spsh_status spsh__run_learn_drawn(spsh__run *r, const spsh__drawn *drawn, spsh_error *err)
 {
     step_times times = begin_times(r);
-    verdict v = {0};
     r->learner.step++;
     spsh_status rc = do_drawn(r, drawn->batches, err);
     if (rc != SPSH_OK)
@@ -430,13 +456,15 @@ spsh_status spsh__run_learn_drawn(spsh__run *r, const spsh__drawn *drawn, spsh_e
         r->rows.rows[SPSH__ROW_STOP] = 1;
     if (rc == SPSH_OK)
         rc = exchange(r, &times, err);
-    if (rc == SPSH_OK)
-        rc = judge(r, &v, err);
+    if (rc != SPSH_OK)
+        return rc;
+    verdict v = begin_verdict(r, r->report.begin_samples + drawn->samples);
+    rc = judge(r, &v, err);
     if (rc != SPSH_OK)
         return rc;
     clean_totals(r, &v);
     r->rows.own_totals[SPSH__ROW_STEPS] = 1;
-    rc = learn(r, &v, r->report.begin_samples + drawn->samples, err);
+    rc = learn(r, &v, err);
     end_times(r, &times);
     return rc;
 }
@@ -444,12 +472,14 @@ spsh_status spsh__run_learn_drawn(spsh__run *r, const spsh__drawn *drawn, spsh_e
 /* Apply or skip the update, after totals and gradients are complete. */
 static spsh_status use(spsh__run *r, spsh_error *err)
 {
-    verdict v = {0};
-    spsh_status rc = judge(r, &v, err);
+    verdict v = begin_verdict(r, r->progress.samples);
+    spsh_status rc = update_ahead(r, &v, err);
+    if (rc == SPSH_OK)
+        rc = judge(r, &v, err);
     if (rc == SPSH_OK && r->strategy->ops->has_own_model)
         rc = add_totals(r, &v, err);
     if (rc == SPSH_OK)
-        rc = learn(r, &v, r->progress.samples, err);
+        rc = learn(r, &v, err);
     if (rc != SPSH_OK)
         return rc;
     r->progress.samples += (uint64_t)r->rows.totals[SPSH__ROW_SERVED];

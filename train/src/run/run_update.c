@@ -20,6 +20,7 @@ static void update_range(const spsh__optimizer *o, const spsh__slice_update *u, 
     update.count = range.count;
     update.offset = range.offset;
     update.gradient_scale = u->gradient_scale;
+    update.decision = u->decision;
     if (o->config->is_adamw) {
         spsh__adamw adamw = o->config->adamw;
         adamw.rate = u->rate;

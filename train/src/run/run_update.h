@@ -19,7 +19,8 @@ typedef struct spsh__slice_update {
     const spsh__slice *slice;
     spsh__backend_buffer gradients; /* from the beginning of the slice */
     double gradient_scale, rate;
-    uint64_t number; /* number of the update, from 1 */
+    spsh__backend_buffer decision; /* as in spsh__update */
+    uint64_t number;               /* number of the update, from 1 */
 } spsh__slice_update;
 void spsh__optimizer_update(const spsh__optimizer *o, const spsh__slice_update *u);
 

@@ -22,6 +22,9 @@ typedef struct spsh__device_sum {
     spsh__backend_buffer halves;    /* [2][world][part] of the largest bucket; data NULL: floats */
     double *rows;                   /* [own leaves][1 + count], folded into row 0 */
     double *present;                /* own leaves that had a batch */
+    spsh__backend_buffer decision;  /* about the update, while is_decided */
+    bool is_decided;
+    double square_sum; /* written with the decision, once the backend has finished */
 } spsh__device_sum;
 
 /* ---- parts ---- */
@@ -270,12 +273,34 @@ static double square_own(const spsh__device_sum *d)
     return sum;
 }
 
+/* With partitions, the norm needs the squares of other ranks, which pass through the host. */
+static void sum_decide(void *state, const spsh__step_rule *rule, spsh__backend_buffer *ret)
+{
+    spsh__device_sum *d = state;
+    const spsh__learner *l = d->learner;
+    if (!d->is_whole && d->comm->world_size > 1)
+        return;
+    d->ops->decide_fn(d->backend, &(spsh__decide){.gradients = l->gradients,
+                                                  .count = l->arena_elements,
+                                                  .rule = *rule,
+                                                  .decision = d->decision,
+                                                  .ret_square_sum = &d->square_sum});
+    d->is_decided = true;
+    *ret = d->decision;
+}
+
 static spsh_status sum_squares(void *state, double *ret, spsh_error *err)
 {
     spsh__device_sum *d = state;
     spsh_status rc = d->collectives == NULL ? SPSH_OK : spsh__collectives_wait(d->collectives, err);
     if (rc != SPSH_OK)
         return rc;
+    if (d->is_decided) {
+        spsh__backend_finish(d->backend);
+        d->is_decided = false;
+        *ret = d->square_sum;
+        return SPSH_OK;
+    }
     *ret = square_own(d);
     return d->is_whole
                ? SPSH_OK
@@ -356,6 +381,7 @@ static void sum_close(void *state)
     spsh__collectives_close(d->collectives);
     d->ops->free_fn(d->backend, d->before);
     d->ops->free_fn(d->backend, d->sum);
+    d->ops->free_fn(d->backend, d->decision);
     d->ops->free_fn(d->backend, d->halves);
     spsh__free(&allocator, d->rows);
     spsh__free(&allocator, d->present);
@@ -368,6 +394,7 @@ static const spsh__sum_ops sum_ops = {
     .bucket_fn = sum_bucket,
     .skip_fn = sum_skip,
     .end_fn = sum_end,
+    .decide_fn = sum_decide,
     .squares_fn = sum_squares,
     .share_fn = sum_share,
     .slice_fn = sum_slice,
@@ -423,6 +450,8 @@ spsh_status spsh__device_sum_open(spsh__learner *learner, bool is_whole,
     }
     if (rc == SPSH_OK)
         rc = d->ops->alloc_fn(d->backend, statistics + 1, &d->before, err);
+    if (rc == SPSH_OK)
+        rc = d->ops->alloc_fn(d->backend, SPSH__DECISION_ELEMENTS, &d->decision, err);
     if (rc == SPSH_OK && own_count > 1)
         rc = d->ops->alloc_fn(d->backend, statistics + 1, &d->sum, err);
     if (rc == SPSH_OK)

@@ -252,6 +252,14 @@ spsh_status spsh__strategy_sum_after_backward(spsh__strategy *s, const double *r
     return sum->ops->end_fn(sum->state, rows, totals, count, err);
 }
 
+void spsh__strategy_sum_decide(spsh__strategy *s, const spsh__step_rule *rule,
+                               spsh__backend_buffer *ret)
+{
+    const spsh__sum *sum = s->state;
+    if (sum->ops->decide_fn != NULL)
+        sum->ops->decide_fn(sum->state, rule, ret);
+}
+
 spsh_status spsh__strategy_sum_square_sum(spsh__strategy *s, double *ret, spsh_error *err)
 {
     const spsh__sum *sum = s->state;

@@ -9,7 +9,8 @@
  *             or, if it is empty: skip_leaf
  *         after_backward                 gradients are final, and identical for any world size
  *         square_sum; clip               NaN on one rank is NaN on all ranks: all skip together
- *         for each slice: optimizer      a strategy may update a part of the arena on each rank
+ *         for each slice: optimizer      a strategy may update a part of the arena on each rank;
+ *                                        after `decide`, it precedes square_sum
  *         after_step
  *     gather, before a checkpoint is taken
  *
@@ -142,6 +143,10 @@ typedef struct spsh__strategy_ops {
      * without a batch. totals: count values, written: sums over all leaves. */
     spsh_status (*after_backward_fn)(spsh__strategy *s, const double *rows, double *totals,
                                      uint32_t count, spsh_error *err);
+    /* Enqueue a decision about the update on the device (decide_fn in backend.h). The caller
+     * enqueues the update with *ret, and then calls square_sum_fn. *ret is not written if the
+     * device lacks a part of the sum: then the host decides, after square_sum_fn. NULL: never. */
+    void (*decide_fn)(spsh__strategy *s, const spsh__step_rule *rule, spsh__backend_buffer *ret);
     /* Compute the sum of squares of all gradients. */
     spsh_status (*square_sum_fn)(spsh__strategy *s, double *ret, spsh_error *err);
     /* Return the slices that this rank updates, by index from 0; false past the last one. A slice

@@ -48,6 +48,8 @@ spsh_status spsh__strategy_sum_on_bucket(spsh__strategy *s, uint32_t leaf, uint3
 spsh_status spsh__strategy_sum_skip_leaf(spsh__strategy *s, uint32_t leaf, spsh_error *err);
 spsh_status spsh__strategy_sum_after_backward(spsh__strategy *s, const double *rows, double *totals,
                                               uint32_t count, spsh_error *err);
+void spsh__strategy_sum_decide(spsh__strategy *s, const spsh__step_rule *rule,
+                               spsh__backend_buffer *ret);
 spsh_status spsh__strategy_sum_square_sum(spsh__strategy *s, double *ret, spsh_error *err);
 spsh_status spsh__strategy_sum_share(spsh__strategy *s, spsh__backend_buffer values, uint64_t count,
                                      spsh_error *err);
@@ -95,8 +97,8 @@ spsh_status spsh__strategy_unknown(const spsh__message *message, spsh_error *err
     .before_forward_fn = spsh__strategy_sum_before_forward,                                        \
     .on_bucket_fn = spsh__strategy_sum_on_bucket, .skip_leaf_fn = spsh__strategy_sum_skip_leaf,    \
     .after_backward_fn = spsh__strategy_sum_after_backward,                                        \
-    .square_sum_fn = spsh__strategy_sum_square_sum, .share_fn = spsh__strategy_sum_share,          \
-    .close_fn = spsh__strategy_sum_close
+    .decide_fn = spsh__strategy_sum_decide, .square_sum_fn = spsh__strategy_sum_square_sum,        \
+    .share_fn = spsh__strategy_sum_share, .close_fn = spsh__strategy_sum_close
 /* ... or each learner uses its own gradients ... */
 #define SPSH__STRATEGY_OWN                                                                         \
     .on_bucket_fn = spsh__strategy_own_bucket, .skip_leaf_fn = spsh__strategy_own_leaf,            \

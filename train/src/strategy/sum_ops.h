@@ -18,7 +18,9 @@ typedef struct spsh__sum_ops {
                              spsh_error *err);                           /* on_bucket_fn */
     spsh_status (*skip_fn)(void *state, uint32_t leaf, spsh_error *err); /* skip_leaf_fn */
     spsh_status (*end_fn)(void *state, const double *rows, double *totals, uint32_t count,
-                          spsh_error *err);                               /* after_backward_fn */
+                          spsh_error *err); /* after_backward_fn */
+    /* decide_fn of a strategy. NULL: none. */
+    void (*decide_fn)(void *state, const spsh__step_rule *rule, spsh__backend_buffer *ret);
     spsh_status (*squares_fn)(void *state, double *ret, spsh_error *err); /* square_sum_fn */
     /* Copy rank 0's values to all ranks. NULL: on the host. */
     spsh_status (*share_fn)(void *state, spsh__backend_buffer values, uint64_t count,
