@@ -28,6 +28,7 @@ LEAKS = {"audio": ("recording", "segment", "performance"), "text": ("sentence", 
 UNDECODABLE = ("empty_file", "tiny_file", "not_audio", "bad_container", "unsupported_codec", "truncated",
                "header_mismatch", "zero_duration", "too_long", "unreadable", "not_regular", "bad_member")
 EXAMPLES_MAX = 10
+EXAMPLES_SHOWN = 3
 NAMES_SHOWN = 12
 
 
@@ -126,11 +127,11 @@ def find_conflicts(pairs, rows):
         for name, conflict in found.items():
             if not is_different[name]:
                 continue
+            if pair["cluster"] not in conflict["clusters"] and len(conflict["examples"]) < EXAMPLES_MAX:
+                conflict["examples"].append({"ids": [a, b], "texts": [rows[a][1], rows[b][1]], "tier": pair["tier"]})
             conflict["pairs"] += 1
             conflict["clusters"].add(pair["cluster"])
             conflict["ids"] |= {a, b}
-            if len(conflict["examples"]) < EXAMPLES_MAX:
-                conflict["examples"].append({"ids": [a, b], "texts": [rows[a][1], rows[b][1]], "tier": pair["tier"]})
     return {name: {"pairs": conflict["pairs"], "clusters": len(conflict["clusters"] - {None}),
                    "utterances": len(conflict["ids"]), "examples": conflict["examples"]}
             for name, conflict in found.items()}
@@ -234,7 +235,7 @@ def table_rows(facts):
 
 def format_table(facts):
     lines = [facts["name"], *(f"  {name:<22}  {value}".rstrip() for name, value in table_rows(facts))]
-    for example in facts["conflicts"]["text"]["examples"]:
+    for example in facts["conflicts"]["text"]["examples"][:EXAMPLES_SHOWN]:
         lines.append("  e.g. " + "; ".join(f"{name}: {text!r}" for name, text in zip(example["ids"], example["texts"])))
     return "\n".join(lines) + "\n"
 
