@@ -41,11 +41,31 @@ run verify "$good/shards/000000-000.spsh"
 want_status 0
 want_empty
 
+# verify_parts PART...: all lines except the summaries, sorted
+verify_parts() {
+    for part in "$@"; do
+        "$command" verify --json --decode --quiet --part "$part" "$d" || true
+    done | grep -v '"type":"summary"' | sort
+}
+want_usage "'2/2' is not a part" verify "$good" --part 2/2
+
 reset
 shard=$d/shards/000000-000.spsh
 at=$(grep -abo 'RIFF' "$shard" | head -n 1 | cut -d: -f1)
 flip "$shard" $((at + 100))
 flip "$d/index-00000001.spsh" 5000
+flip "$d/shards/000001-000.spsh" 5000
+: >"$d/manifest.spsh.tmp-1-1"
+verify_parts 0/1 >"$work/whole"
+[ "$(wc -l <"$work/whole")" -ge 4 ] || fail "few findings: $(cat "$work/whole")"
+for parts in "0/2 1/2" "2/3 0/3 1/3" "1/3 2/3 0/3"; do
+    # shellcheck disable=SC2086 # a list
+    verify_parts $parts >"$work/parts"
+    want_same "$work/whole" "$work/parts"
+done
+[ -n "$(verify_parts 1/3)" ] || fail "part 1 of 3 finds nothing in its shard"
+flip "$d/shards/000001-000.spsh" 5000
+rm "$d/manifest.spsh.tmp-1-1"
 run verify "$d" "$good"
 want_status 1
 want_lines 2

@@ -50,9 +50,65 @@ static int take_damage(void *user, const spsh_damage *damage)
     return found->stop_after != 0 && found->count >= found->stop_after;
 }
 
+static void print_findings(const findings *found)
+{
+    for (uint32_t n = 0; n < found->count && n < FOUND_MAX; n++)
+        fprintf(stderr, "    %s: %s at %" PRIu64 ": %s\n", found->list[n].file, found->list[n].part,
+                found->list[n].offset_bytes, found->list[n].message);
+}
+
+static int compare_findings(const void *a, const void *b)
+{
+    return memcmp(a, b, sizeof(finding));
+}
+
+/* Both parts together must report what one call has reported. */
+static void check_parts(const char *path, const spsh_verify_options *whole, const findings *found,
+                        const spsh_verify_result *result)
+{
+    static findings want, got;
+    const int before = test_failures;
+    spsh_verify_result sum = SPSH_VERIFY_RESULT_INIT;
+    want = *found;
+    memset(&got, 0, sizeof(got));
+    for (uint64_t part = 0; part < 2; part++) {
+        spsh_verify_options opt = *whole;
+        spsh_verify_result one = SPSH_VERIFY_RESULT_INIT;
+        opt.user = &got;
+        opt.part = part;
+        opt.part_count = 2;
+        CHECK_I64(spsh_verify(path, &opt, &one, NULL), SPSH_OK);
+        sum.files += one.files;
+        sum.bytes += one.bytes;
+        sum.blocks += one.blocks;
+        sum.records += one.records;
+        sum.utterances += one.utterances;
+        sum.damage_count += one.damage_count;
+    }
+    CHECK_U64(sum.files, result->files);
+    CHECK_U64(sum.bytes, result->bytes);
+    CHECK_U64(sum.blocks, result->blocks);
+    CHECK_U64(sum.records, result->records);
+    CHECK_U64(sum.utterances, result->utterances);
+    CHECK_U64(sum.damage_count, result->damage_count);
+    CHECK_U64(got.count, want.count);
+    if (got.count == want.count && want.count <= FOUND_MAX) {
+        qsort(want.list, want.count, sizeof(finding), compare_findings);
+        qsort(got.list, got.count, sizeof(finding), compare_findings);
+        CHECK(memcmp(want.list, got.list, want.count * sizeof(finding)) == 0);
+    }
+    if (test_failures != before) {
+        fprintf(stderr, "    in one call:\n");
+        print_findings(&want);
+        fprintf(stderr, "    in two parts:\n");
+        print_findings(&got);
+    }
+}
+
 static spsh_status verify(const char *path, uint32_t jobs, uint32_t flags, findings *ret_found,
                           spsh_verify_result *ret_result)
 {
+    static unsigned calls;
     spsh_verify_options opt = SPSH_VERIFY_OPTIONS_INIT;
     spsh_error err = SPSH_ERROR_INIT;
     memset(ret_found, 0, sizeof(*ret_found));
@@ -62,16 +118,12 @@ static spsh_status verify(const char *path, uint32_t jobs, uint32_t flags, findi
     opt.jobs = jobs;
     opt.flags = flags;
     spsh_status rc = spsh_verify(path, &opt, ret_result, &err);
-    if (rc == SPSH_OK)
+    if (rc == SPSH_OK) {
         CHECK_U64(ret_result->damage_count, ret_found->count);
+        if (calls++ % 4 == 0)
+            check_parts(path, &opt, ret_found, ret_result);
+    }
     return rc;
-}
-
-static void print_findings(const findings *found)
-{
-    for (uint32_t n = 0; n < found->count && n < FOUND_MAX; n++)
-        fprintf(stderr, "    %s: %s at %" PRIu64 ": %s\n", found->list[n].file, found->list[n].part,
-                found->list[n].offset_bytes, found->list[n].message);
 }
 
 /* ---- files of the dataset under test ---- */
@@ -530,6 +582,9 @@ static void test_wrong_arguments(void)
     spsh_verify_result result = SPSH_VERIFY_RESULT_INIT;
     spsh_error err = SPSH_ERROR_INIT;
     opt.flags = 8;
+    CHECK_I64(spsh_verify(dataset, &opt, &result, &err), SPSH_E_INVALID_ARG);
+    opt.flags = 0;
+    opt.part = opt.part_count = 2;
     CHECK_I64(spsh_verify(dataset, &opt, &result, &err), SPSH_E_INVALID_ARG);
     CHECK_I64(spsh_verify("/nonexistent/x", NULL, &result, &err), SPSH_E_NOT_FOUND);
     CHECK_I64(spsh_verify(root, NULL, &result, &err), SPSH_E_NOT_FOUND); /* not a dataset */

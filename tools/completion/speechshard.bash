@@ -64,7 +64,7 @@ _speechshard()
     pack) options="--output --layout --codec --decoder --shard-size --split --dedupe --domain --jobs --rate
         --order --trust-headers --wds-key --column --split-from --follow-links --strict --max-rejects --memory --json" ;;
     info) options="--devices --json" ;;
-    verify) options="--decode --cached --jobs --json" ;;
+    verify) options="--decode --cached --jobs --part --json" ;;
     ls) options="--all --json --domain --split --limit --offset" ;;
     cat) options="--output --payload --plot --features --augment --seed --epoch --noise --room --json" ;;
     repair) options="--output --in-place --json" ;;

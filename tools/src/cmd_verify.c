@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 
 #include "cli/cli.h"
+#include "cli/part.h"
 #include "commands.h"
 #include "print/damage_out.h"
 #include "print/undecodable.h"
@@ -162,9 +163,10 @@ static int verify_one(report *r, const spsh_verify_options *options)
         return spsh__cli_fail(NULL, &err);
     const uint64_t took_ns = spsh__cli_now_ns() - begin_ns;
     r->leftovers = 0;
-    spsh_dataset_leftovers(r->path, on_leftover, r);
     r->undecodable = 0;
-    if ((options->flags & SPSH_VERIFY_DECODE) != 0)
+    if (options->part == 0)
+        spsh_dataset_leftovers(r->path, on_leftover, r);
+    if (options->part == 0 && (options->flags & SPSH_VERIFY_DECODE) != 0)
         count_undecodable(r);
     print_summary(r, &result, took_ns);
     return result.damage_count == 0 && !r->failed ? SPSH_EXIT_DONE : SPSH_EXIT_FAILED;
@@ -174,6 +176,7 @@ int spsh__cmd_verify(int argc, char **argv)
 {
     bool json = false, decode = false, cached = false;
     uint64_t jobs = 0;
+    const char *part = NULL;
     const spsh_cli_option options[] = {
         {"decode", 0, SPSH_CLI_FLAG, NULL,
          "also decode every recording: samples, PCM hash, seek points", &decode, 0, 0},
@@ -181,6 +184,10 @@ int spsh__cmd_verify(int argc, char **argv)
          "read through the page cache, which hides damage on the disk", &cached, 0, 0},
         {"jobs", 'j', SPSH_CLI_COUNT, "N", "number of threads (default: one per core)", &jobs, 1,
          JOBS_MAX},
+        {"part", 0, SPSH_CLI_TEXT, "I/N",
+         "check only every N-th shard, from shard I (0 to N-1) on; part 0 also checks everything "
+         "else" SPSH_PART_AUTO_HELP,
+         &part, 0, 0},
         {"json", 0, SPSH_CLI_FLAG, NULL, "print one JSON object per line", &json, 0, 0},
         SPSH_CLI_OPTIONS_END,
     };
@@ -193,16 +200,20 @@ int spsh__cmd_verify(int argc, char **argv)
         "utterances that it affects. DATASET may also be a single .spsh file. Exit status 0: no "
         "damage.",
         "speechshard verify corpus.spsh\n"
-        "speechshard verify corpus.spsh --decode --json\n",
+        "speechshard verify corpus.spsh --decode --json\n"
+        "speechshard verify corpus.spsh --part 0/4      # 1/4, 2/4, 3/4 elsewhere\n",
         options};
     spsh_cli_args args;
     int rc = spsh__cli_parse(&command, argc, argv, &args);
     if (rc != SPSH_CLI_RUN)
         return rc;
+    spsh_verify_options opt = SPSH_VERIFY_OPTIONS_INIT;
+    rc = spsh__part_take("verify", part, &opt.part, &opt.part_count);
+    if (rc != SPSH_EXIT_DONE)
+        return rc;
     report r = {.json = json, .object = spsh__json_new()};
     if (r.object == NULL)
         return spsh__cli_fail_memory();
-    spsh_verify_options opt = SPSH_VERIFY_OPTIONS_INIT;
     opt.damage_fn = on_damage;
     opt.progress_fn = on_progress;
     opt.user = &r;

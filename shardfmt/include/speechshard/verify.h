@@ -38,6 +38,9 @@ typedef struct spsh_verify_options {
     void *user;
     uint32_t jobs;  /* threads; 0: one per core */
     uint32_t flags; /* SPSH_VERIFY_* */
+    /* Check only shards whose number is part modulo part_count, with their fingerprints. Part 0
+     * also checks everything else, and is the only part that checks a single file. 0, 0: all */
+    uint64_t part, part_count;
 } spsh_verify_options;
 
 #define SPSH_VERIFY_DECODE   UINT32_C(1) /* also decode every record: samples, PCM hash, seeks */
@@ -45,7 +48,8 @@ typedef struct spsh_verify_options {
 #define SPSH_VERIFY_NO_URING UINT32_C(4) /* pread only */
 
 /* clang-format off */
-#define SPSH_VERIFY_OPTIONS_INIT {sizeof(spsh_verify_options), NULL, NULL, NULL, NULL, NULL, 0, 0}
+#define SPSH_VERIFY_OPTIONS_INIT {sizeof(spsh_verify_options), NULL, NULL, NULL, NULL, NULL, 0, 0, \
+    0, 0}
 /* clang-format on */
 
 typedef struct spsh_verify_result {
@@ -72,6 +76,10 @@ typedef struct spsh_verify_result {
  * The checks include those of readers, and each generation is opened as a reader opens it. A
  * dataset without damage therefore opens, and its records can be read. Only SPSH_VERIFY_DECODE also
  * checks that payloads decode and that FLAC seek points lead to their samples.
+ *
+ * Several machines can share the work by parts. The parts together report the damage that one call
+ * would report, and their results add up to its result. If part 0 finds a contradiction that damage
+ * in a shard of another part may explain, it also reads those shards.
  *
  * @param path  a dataset's directory, or a single .spsh file
  * @return SPSH_OK if all files could be checked, with or without damage; else the reason why not

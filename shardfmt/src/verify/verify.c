@@ -1,11 +1,14 @@
 /* verify.c: list the files, check them in order, and check them against each other.
  *
  * The manifest comes first, since it lists the other files. The dataset index comes next, since it
- * shows the cost of a damaged record. Then come the shards, in the manifest's order, overlays,
- * fingerprint segments, statistics, and older generations. Then all of them are checked against
+ * shows the cost of a damaged record. Then come the shards, in the manifest's order, fingerprint
+ * segments, overlays, statistics, and older generations. Then all of them are checked against
  * each other. Last, the dataset is opened as readers open it. Each file is read once, through the
  * read engine. The small ones (manifest, index, overlays) are then opened as readers open them, and
  * their content is checked against the rules of the format.
+ *
+ * Every part needs an intact manifest and index: they list the shards and the cost of damage. Only
+ * part 0 reports their damage; the other parts check them with is_muted.
  */
 #include "base/buffer.h"
 #include "dataset/dataset_internal.h"
@@ -161,8 +164,25 @@ spsh_status spsh__verify_listed_shard(spsh__verify *v, const spsh__manifest *man
 static spsh_status check_shards(spsh__verify *v, spsh_error *err)
 {
     spsh_status rc = SPSH_OK;
-    for (uint64_t n = 0; n < v->manifest->info.shard_count && rc == SPSH_OK; n++)
+    for (uint64_t n = v->opt.part; n < v->manifest->info.shard_count && rc == SPSH_OK;
+         n += v->opt.part_count)
         rc = spsh__verify_listed_shard(v, v->manifest, n, err);
+    return rc;
+}
+
+spsh_status spsh__verify_shards_damaged(spsh__verify *v, bool *ret_is_damaged, spsh_error *err)
+{
+    const spsh_verify_result before = v->result;
+    const uint64_t count = v->has_searched ? 0 : v->manifest->info.shard_count;
+    spsh_status rc = SPSH_OK;
+    v->has_searched = true;
+    v->is_muted = true;
+    for (uint64_t n = 0; n < count && rc == SPSH_OK && v->shard_damage_count == 0; n++)
+        if (n % v->opt.part_count != v->opt.part)
+            rc = spsh__verify_listed_shard(v, v->manifest, n, err);
+    v->is_muted = false;
+    v->result = before;
+    *ret_is_damaged = v->shard_damage_count != 0;
     return rc;
 }
 
@@ -220,7 +240,8 @@ static spsh_status check_if_there(spsh__verify *v, const char *name, uint32_t ki
 static spsh_status check_fingerprints(spsh__verify *v, spsh_error *err)
 {
     spsh_status rc = SPSH_OK;
-    for (uint64_t n = 0; n < v->manifest->info.shard_count && rc == SPSH_OK; n++) {
+    for (uint64_t n = v->opt.part; n < v->manifest->info.shard_count && rc == SPSH_OK;
+         n += v->opt.part_count) {
         spsh_shard_seal seal;
         char name[48], file_name[32];
         rc = spsh__manifest_seal(v->manifest, n, &seal, err);
@@ -296,7 +317,12 @@ static spsh_status check_statistics(spsh__verify *v, spsh_error *err)
 static uint64_t sum_bytes(const spsh__verify *v)
 {
     const spsh__manifest *manifest = v->manifest;
-    uint64_t total = v->result.bytes + manifest->index.file_bytes + manifest->info.shard_bytes;
+    uint64_t total = v->result.bytes + manifest->index.file_bytes;
+    for (uint64_t n = v->opt.part; n < manifest->info.shard_count; n += v->opt.part_count) {
+        spsh_shard_seal seal;
+        if (spsh__manifest_seal(manifest, n, &seal, NULL) == SPSH_OK)
+            total += seal.file_bytes;
+    }
     for (uint64_t n = 0; n < manifest->info.overlay_count; n++) {
         spsh__file_ref overlay;
         spsh_bytes name;
@@ -304,6 +330,28 @@ static uint64_t sum_bytes(const spsh__verify *v)
             total += overlay.file_bytes;
     }
     return total;
+}
+
+/* Begin to report. The result so far is counted by part 0. */
+static void unmute(spsh__verify *v)
+{
+    if (!v->is_muted)
+        return;
+    v->is_muted = false;
+    v->result.files = v->result.bytes = v->result.damage_count = 0;
+}
+
+/* Check the files that do not belong to one shard, and all files against each other. */
+static spsh_status check_rest(spsh__verify *v, spsh_error *err)
+{
+    spsh_status rc = spsh__verify_overlays(v, v->manifest, err);
+    if (rc == SPSH_OK)
+        rc = check_statistics(v, err);
+    if (rc == SPSH_OK)
+        rc = spsh__verify_older(v, err);
+    if (rc == SPSH_OK && v->index != NULL)
+        rc = spsh__verify_dataset(v, err);
+    return rc == SPSH_OK ? spsh__verify_opens(v, 0, err) : rc;
 }
 
 static spsh_status check_listed(spsh__verify *v, spsh_error *err)
@@ -315,20 +363,13 @@ static spsh_status check_listed(spsh__verify *v, spsh_error *err)
     spsh__generation_name("index", v->manifest->index_generation, name);
     spsh_status rc = spsh__verify_named(v, name, &file, &index, err);
     v->index = index;
+    unmute(v);
     if (rc == SPSH_OK)
         rc = check_shards(v, err);
     if (rc == SPSH_OK)
-        rc = spsh__verify_overlays(v, v->manifest, err);
-    if (rc == SPSH_OK)
         rc = check_fingerprints(v, err);
-    if (rc == SPSH_OK)
-        rc = check_statistics(v, err);
-    if (rc == SPSH_OK)
-        rc = spsh__verify_older(v, err);
-    if (rc == SPSH_OK && index != NULL)
-        rc = spsh__verify_dataset(v, err);
-    if (rc == SPSH_OK)
-        rc = spsh__verify_opens(v, 0, err);
+    if (rc == SPSH_OK && v->opt.part == 0)
+        rc = check_rest(v, err);
     v->index = NULL;
     spsh__container_close(index);
     return rc;
@@ -404,6 +445,11 @@ static spsh_status take_options(spsh__verify *v, const spsh_verify_options *opti
                          v->opt.jobs, JOBS_MAX);
     v->allocator = v->opt.allocator != NULL ? v->opt.allocator : spsh_allocator_default();
     v->io = v->opt.io != NULL ? v->opt.io : spsh_io_default();
+    if (v->opt.part_count == 0)
+        v->opt.part_count = 1;
+    if (v->opt.part >= v->opt.part_count)
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "verify: part is %llu, but part_count is %llu",
+                         ULL(v->opt.part), ULL(v->opt.part_count));
     if (v->opt.jobs == 0)
         v->opt.jobs = spsh_core_count(JOBS_MAX);
     return SPSH_OK;
@@ -453,8 +499,10 @@ spsh_status spsh_verify(const char *path, const spsh_verify_options *options,
     rc = open_engine(&v, err);
     if (rc == SPSH_OK && directory) {
         v.directory = path;
+        v.is_muted = v.opt.part != 0;
         rc = check_dataset(&v, err);
-    } else if (rc == SPSH_OK) {
+        unmute(&v);
+    } else if (rc == SPSH_OK && v.opt.part == 0) {
         spsh__verify_file file = {.name = path, .path = path};
         v.total_bytes = (uint64_t)info.st_size;
         rc = check_file(&v, &file, NULL, err);

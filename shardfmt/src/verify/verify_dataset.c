@@ -368,8 +368,10 @@ static spsh_status check_shard(dataset_check *c, uint64_t number, spsh_error *er
     if (shard != NULL)
         spsh__shard_cache_release(c->cache, number);
     if (is_reported(rc)) {
+        bool is_damaged = false;
         c->complete = false;
-        return c->v->shard_damage_count != 0 ? SPSH_OK : refuse_shard(c, &seal, &why, err);
+        rc = spsh__verify_shards_damaged(c->v, &is_damaged, err);
+        return rc != SPSH_OK || is_damaged ? rc : refuse_shard(c, &seal, &why, err);
     }
     if (rc != SPSH_OK && err != NULL)
         *err = why;

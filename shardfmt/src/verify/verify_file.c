@@ -29,7 +29,7 @@ spsh_status spsh__verify_damage(spsh__verify *v, const spsh_damage *damage, spsh
         strncmp(named.message + name_bytes, ": ", 2) == 0)
         named.message += name_bytes + 2;
     v->result.damage_count++;
-    if (v->opt.damage_fn != NULL && v->opt.damage_fn(v->opt.user, &named) != 0)
+    if (v->opt.damage_fn != NULL && !v->is_muted && v->opt.damage_fn(v->opt.user, &named) != 0)
         return SPSH_FAIL(err, SPSH_E_CANCELED, "verify was stopped");
     return SPSH_OK;
 }

@@ -24,8 +24,10 @@ typedef struct spsh__verify {
     const spsh__manifest *manifest; /* NULL until one is opened */
     const spsh__container *index;   /* index of the dataset; NULL if it is missing or damaged */
     spsh__names *overlays;          /* file id, root hash, size, and name of each checked overlay */
-    uint64_t shard_damage_count;    /* part of result.damage_count that is in shards */
+    uint64_t shard_damage_count;    /* damage in shards, including damage that was not reported */
     uint64_t total_bytes;
+    bool is_muted;     /* another part reports the damage that is found now */
+    bool has_searched; /* spsh__verify_shards_damaged has read the shards of other parts */
 } spsh__verify;
 
 /* A file on the list, and the findings about it. */
@@ -49,7 +51,7 @@ typedef struct spsh__verify_file {
     uint8_t *area;       /* shards: the section area if all its pages are good; else NULL */
 } spsh__verify_file;
 
-/* Report damage. SPSH_E_CANCELED if the caller cancels. */
+/* Report damage unless v->is_muted, and count it. SPSH_E_CANCELED if the caller cancels. */
 spsh_status spsh__verify_damage(spsh__verify *v, const spsh_damage *damage, spsh_error *err);
 /* Report a part of a file that a check rejected, with the message of that check. */
 spsh_status spsh__verify_refused(spsh__verify *v, const spsh__verify_file *file, const char *part,
@@ -73,6 +75,10 @@ spsh_status spsh__verify_named(spsh__verify *v, const char *name, spsh__verify_f
 spsh_status spsh__verify_listed_shard(spsh__verify *v, const spsh__manifest *manifest,
                                       uint64_t number, spsh_error *err);
 spsh_status spsh__verify_overlays(spsh__verify *v, const spsh__manifest *manifest, spsh_error *err);
+
+/* Find out whether any shard is damaged. Part 0 reads the shards of the other parts for this, up to
+ * the first damage. Call after the part's own shards were checked. */
+spsh_status spsh__verify_shards_damaged(spsh__verify *v, bool *ret_is_damaged, spsh_error *err);
 
 /* Check the files of each older generation whose manifest still exists, and that it opens. */
 spsh_status spsh__verify_older(spsh__verify *v, spsh_error *err);

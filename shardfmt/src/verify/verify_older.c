@@ -74,7 +74,13 @@ spsh_status spsh__verify_opens(spsh__verify *v, uint64_t generation, spsh_error 
     spsh_dataset_close(dataset);
     if (rc == SPSH_E_NO_MEMORY)
         return SPSH_FAIL(err, rc, "%s", why.message);
-    if (rc == SPSH_OK || v->result.damage_count != 0)
+    bool is_damaged = v->result.damage_count != 0;
+    if (rc != SPSH_OK && !is_damaged) {
+        rc = spsh__verify_shards_damaged(v, &is_damaged, err);
+        if (rc != SPSH_OK)
+            return rc;
+    }
+    if (rc == SPSH_OK || is_damaged)
         return SPSH_OK;
     const spsh__verify_file file = {.name = name};
     return spsh__verify_refused(v, &file, "reference", 0, &why, err);

@@ -2,9 +2,9 @@
  * machines divide the work.
  *
  * `auto` reads the variables of a job array (Slurm, Kubernetes, SGE, PBS, LSF, AWS Batch, Google
- * Batch) and the variables of a launcher (spsh_train_world_find). mpirun, srun, or a PMI launcher inside a
- * task of an array divides the part of that task once more. Variables that cannot be mapped to
- * parts without a gap are rejected, because a wrong guess would silently omit work.
+ * Batch) and the variables of a launcher (spsh_train_world_find). mpirun, srun, or a PMI launcher
+ * inside a task of an array divides the part of that task once more. Variables that cannot be mapped
+ * to parts without a gap are rejected, because a wrong guess would silently omit work.
  */
 #ifndef SPSH_PART_H
 #define SPSH_PART_H
