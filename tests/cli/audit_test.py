@@ -343,6 +343,29 @@ def test_stopped_runs_go_on(work):
     check(not (work / "killed.work").exists(), "work folder is gone")
 
 
+def test_parts(work):
+    """Three machines share the fingerprints and the comparison, in any order, and one writes the
+    report."""
+    want = files_of(work / "audit")
+    words = ["audit", "--train", "speech.spsh:train", "--train", "web.spsh", "--test", "speech.spsh:test", "-o", "parts"]
+    for name in ("speech.spsh", "web.spsh"):
+        shutil.rmtree(work / name / "fingerprints")
+    for part in (2, 1):
+        done = run(*words, "--part", f"{part}/3", cwd=work)
+        equal(done.returncode, 0, f"part {part}: {done.stderr}")
+        check("run the same command again when the other parts are complete" in done.stderr, f"part {part}: {done.stderr}")
+    for part in (0, 2, 1, 1):
+        done = run(*words, "--part", "auto/3", cwd=work, JOB_COMPLETION_INDEX=str(part))
+        equal(done.returncode, 0, f"part {part} again: {done.stderr}")
+        check("the same command without a part writes the report" in done.stderr, f"part {part}: {done.stderr}")
+    equal((work / "parts").exists(), False, "a report of a part")
+    check(any((work / "parts.work").glob("judged-*")), "the parts compared candidates")
+    done = run(*words, cwd=work)
+    equal(done.returncode, 1, f"the report: {done.stderr}")
+    equal(files_of(work / "parts") == want, True, "the same report")
+    equal((work / "parts.work").exists(), False, "the work folder remains")
+
+
 def pack_table(work, name, rows):
     """rows: (split, speaker, text, pieces); ids are the places in the table."""
     folder = work / name
@@ -434,6 +457,6 @@ def test_estimate(work):
 with tempfile.TemporaryDirectory() as folder:
     place = pathlib.Path(folder)
     make_corpora(place)
-    run_tests((test_kinds, test_evidence, test_the_same_bytes, test_stopped_runs_go_on, test_limits, test_clean,
+    run_tests((test_kinds, test_evidence, test_the_same_bytes, test_stopped_runs_go_on, test_parts, test_limits, test_clean,
                test_folders, test_statement, test_usage, test_damage, test_each_train_split_is_told,
                test_skipped_utterances_are_on_no_side, test_hostile_names, test_estimate), place)

@@ -79,7 +79,7 @@ _speechshard()
         --speed-grid --confirm --memory --work --jobs --part --estimate --json" ;;
     apply | revert) options="--json" ;;
     audit) options="--train --test --output --fail-on --profile --aliases --speed-grid --check --memory --work
-        --jobs --estimate --json" ;;
+        --jobs --part --estimate --json" ;;
     explain) options="--plot --listen --json" ;;
     train) options="--output --resume --strategy --make-vocab --vocab-kind --vocab-profile --vocab-symbols --estimate --simulate --record --replay --rendezvous --slow --link --freeze --kill --json" ;;
     eval) options="--beam --threads --alignments --transcripts --json" ;;

@@ -9,6 +9,7 @@
 #include "speechshard/options.h"
 
 #include "cli/cli.h"
+#include "cli/part.h"
 #include "cli/source_fail.h"
 #include "commands.h"
 #include "common/byte_builder.h"
@@ -17,7 +18,7 @@
 /* Values from the command line. */
 typedef struct audit_command {
     spsh_cli_texts train, test, limits;
-    const char *folder, *alias_path, *work_path, *statement_path;
+    const char *folder, *alias_path, *work_path, *statement_path, *part;
     int profile;
     bool speed_grid, estimate, json;
     uint64_t memory_bytes, jobs;
@@ -205,6 +206,12 @@ static int print_audit(const audit_command *c, const spsh_audit *audit)
     return rc;
 }
 
+static int part_done(const spsh_error *err)
+{
+    spsh__cli_message("%s", err->message);
+    return SPSH_EXIT_DONE;
+}
+
 static int run_audit(audit_command *c, const spsh_audit_options *options)
 {
     spsh_error err = SPSH_ERROR_INIT;
@@ -217,6 +224,8 @@ static int run_audit(audit_command *c, const spsh_audit_options *options)
         rc = print_audit(c, audit);
     else if (status == SPSH_E_CANCELED)
         spsh__cli_error("stopped; the finished work is kept, and the same command continues");
+    else if (status == SPSH_E_END)
+        rc = part_done(&err);
     else
         rc = spsh__source_fail(NULL, c->sources, &err);
     spsh_audit_free(audit);
@@ -261,7 +270,9 @@ static int run(audit_command *c)
 {
     double limits[SPSH_LEAK_COUNT];
     spsh_audit_options options = SPSH_AUDIT_OPTIONS_INIT;
-    const int rc = take_operands(c, limits);
+    int rc = spsh__part_take("audit", c->part, &options.part, &options.part_count);
+    if (rc == SPSH_EXIT_DONE)
+        rc = take_operands(c, limits);
     if (rc != SPSH_EXIT_DONE)
         return rc;
     if (c->statement_path != NULL)
@@ -327,6 +338,10 @@ int spsh__cmd_audit(int argc, char **argv)
          &c.work_path, 0, 0},
         {"jobs", 'j', SPSH_CLI_COUNT, "N", "number of threads (default: one per core)", &c.jobs, 1,
          SPSH_DEDUP_THREADS_MAX},
+        {"part", 0, SPSH_CLI_TEXT, "I/N",
+         "do the share of machine I (from 0) of N machines that share DIR; the same command "
+         "without --part then writes the report" SPSH_PART_AUTO_HELP,
+         &c.part, 0, 0},
         {"estimate", 0, SPSH_CLI_FLAG, NULL,
          "print the estimated time and space, and write nothing", &c.estimate, 0, 0},
         {"json", 0, SPSH_CLI_FLAG, NULL, "print summary.json instead of tables", &c.json, 0, 0},

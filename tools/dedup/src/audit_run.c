@@ -66,7 +66,8 @@ static spsh_status make_segments(run *r, spsh_error *err)
     const spsh__fingerprint_run_options make = {
         .io = r->options.io,
         .threads = r->options.threads,
-        .part_count = 1,
+        .part = r->options.part,
+        .part_count = r->options.part_count,
         .watch = &r->watch,
     };
     return spsh__source_prints_make(r->sources->items, r->sources->count, &make, err);
@@ -115,10 +116,18 @@ static spsh_status find_copies(run *r, spsh_error *err)
         .threads = r->options.threads,
         .mode = SPSH__JOIN_AUDIT,
         .speed_grid = (r->options.flags & SPSH_AUDIT_SPEED_GRID) != 0,
-        .part_count = 1,
+        .part = r->options.part,
+        .part_count = r->options.part_count,
         .watch = &r->watch,
     };
-    return spsh__copies_find(r->a->set, &copies, spsh__audit_sink(r->a->audit), &r->a->copies, err);
+    const spsh_status rc =
+        spsh__copies_find(r->a->set, &copies, spsh__audit_sink(r->a->audit), &r->a->copies, err);
+    if (r->options.part_count == 1 || (rc != SPSH_OK && rc != SPSH_E_END))
+        return rc;
+    /* Two parts that finish at once would remove each other's files of the report. */
+    return SPSH_FAIL(err, SPSH_E_END,
+                     "this part is complete; when all parts are, the same command without a part "
+                     "writes the report");
 }
 
 static spsh_status find_texts(run *r, spsh_error *err)
@@ -314,6 +323,7 @@ static spsh_status take_options(run *r, const spsh_audit_options *options, spsh_
     o->io = o->io == NULL ? spsh_io_default() : o->io;
     o->command = o->command == NULL ? "" : o->command;
     o->threads = spsh__dedup_threads(o->threads);
+    o->part_count = o->part_count == 0 ? 1 : o->part_count;
     r->watch.progress_fn = o->progress_fn;
     r->watch.user = o->user;
     if ((o->flags & ~SPSH_AUDIT_SPEED_GRID) != 0 || (unsigned)o->profile >= SPSH_TEXT_PROFILE_COUNT)
@@ -327,6 +337,8 @@ static spsh_status open_sides(const run *r, spsh_error *err)
     spsh_audit *a = r->a;
     spsh_status rc =
         spsh__print_set_open(r->sources->items, r->sources->count, r->options.io, &a->set, err);
+    if (rc == SPSH_E_NOT_FOUND && r->options.part_count > 1)
+        return SPSH_FAIL(err, SPSH_E_END, SPSH__PART_HAS_PRINTS);
     if (rc == SPSH_OK)
         rc = spsh__audit_sides_make(a->set, &a->sides, err);
     if (rc == SPSH_OK)

@@ -4,6 +4,11 @@
 
 #include "speechshard/dedup.h"
 
+/* Message of SPSH_E_END if fingerprints of other parts are missing. */
+#define SPSH__PART_HAS_PRINTS                                                                      \
+    "the fingerprints of this part are complete; run the same command again when the other parts " \
+    "are complete"
+
 uint32_t spsh__dedup_threads(uint32_t threads); /* threads: 0 is replaced by one per core */
 
 /* Check a required path. SPSH_E_INVALID_ARG names the field. */

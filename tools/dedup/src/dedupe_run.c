@@ -76,9 +76,7 @@ static spsh_status open_set(run *r, spsh_error *err)
     spsh_status rc =
         spsh__print_set_open(r->sources->items, r->sources->count, r->options.io, &r->d->set, err);
     if (rc == SPSH_E_NOT_FOUND && r->options.part_count > 1)
-        return SPSH_FAIL(err, SPSH_E_END,
-                         "the fingerprints of this part are complete; run the same command again "
-                         "when the other parts are complete");
+        return SPSH_FAIL(err, SPSH_E_END, SPSH__PART_HAS_PRINTS);
     return rc;
 }
 

@@ -522,6 +522,10 @@ typedef struct spsh_audit_options {
     uint32_t threads;      /* 0: one per core */
     uint32_t flags;        /* SPSH_AUDIT_* */
     spsh_text_profile profile;
+    /* Several machines can share work_path. This call makes the fingerprints and compares the
+     * candidates of the part numbered `part`, from 0, of part_count parts, and writes no report.
+     * Call it again without parts for the report. 0, 0: all. */
+    uint64_t part, part_count;
 } spsh_audit_options;
 
 #define SPSH_AUDIT_SPEED_GRID UINT32_C(1) /* also find audio whose speed was changed */
@@ -529,7 +533,7 @@ typedef struct spsh_audit_options {
 /* clang-format off */
 #define SPSH_AUDIT_OPTIONS_INIT \
     {sizeof(spsh_audit_options), NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, 0, 0, 0, \
-     SPSH_TEXT_PROFILE_DEFAULT}
+     SPSH_TEXT_PROFILE_DEFAULT, 0, 0}
 /* clang-format on */
 
 /** The leaks that an audit found. All pointers that the functions below return are borrowed from
@@ -566,8 +570,8 @@ typedef struct spsh_audit_leak {
  * Compare every test utterance with all of train, and write a report to options->folder.
  *
  * @param sources  at least one of each side
- * @return SPSH_OK, also when a limit is passed; SPSH_E_CANCELED; _INVALID_ARG: options, or a side
- *         without utterances; _UNKNOWN_NAME: a split that does not exist; _EXISTS: the folder holds
+ * @return SPSH_OK, also when a limit is passed; SPSH_E_END: this part is done, and the message says
+ *         what remains; SPSH_E_CANCELED; _INVALID_ARG: options, or a side without utterances; _UNKNOWN_NAME: a split that does not exist; _EXISTS: the folder holds
  *         something else; _NO_SPACE; _MISMATCH: work_path belongs to another run; _NO_MEMORY; _IO;
  *         or any error of opening and reading a dataset
  */
