@@ -465,6 +465,20 @@ spsh_status __wrap_spsh__run_meet(spsh__run *r, bool is_taken, spsh_error *err)
     return rc;
 }
 
+static _Atomic bool is_server_early; /* a server updates a part as soon as a checkpoint has begun */
+
+spsh_status __real_spsh__run_save(spsh__run *r, spsh_error *err);
+spsh_status __wrap_spsh__run_save(spsh__run *r, spsh_error *err);
+
+spsh_status __wrap_spsh__run_save(spsh__run *r, spsh_error *err)
+{
+    const spsh_status rc = __real_spsh__run_save(r, err);
+    const spsh__slice first = {0, SPSH__UPDATE_BLOCK};
+    if (rc == SPSH_OK && r->world->is_first && atomic_exchange(&is_server_early, false))
+        spsh__served_update(&r->served, &first, r->learner.moments[0], 0);
+    return rc;
+}
+
 static uint32_t forwards;                 /* batches of models so far */
 static _Atomic uint32_t enqueued_updates; /* updates about which the device decides */
 
@@ -857,6 +871,28 @@ static void test_meets_during_a_checkpoint(void)
     }
 }
 
+/* The next rounds of asynchronous learners change the model while a checkpoint reads it. The host
+ * does not wait for its copies. */
+static void test_rounds_during_a_checkpoint(void)
+{
+    static const struct strategy_row rows[] = {
+        {"ps-async",      ",slow=0:3x", "train.overlap=true", true},
+        {"adpsgd-random", ",slow=0:3x", NULL,                 true},
+        {"hierarchical",  ",node=2",    NULL,                 true},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        kit_run run = run_of_strategy(&rows[i], 4, "rounds");
+        set(&run, "train.backend=cuda");
+        set(&run, "train.epochs=2");
+        make_first_late();
+        is_server_early = i == 0;
+        must_run(&run);
+        CHECK(!atomic_load(&is_first_late) && !is_server_early);
+        check_computed_there(&run);
+        test_remove_tree(at("rounds"));
+    }
+}
+
 /* ---- stages of a pipeline: processes, one device each ---- */
 
 #define STAGED_LAYERS "model.layers=3" /* 5 blocks */
@@ -1167,6 +1203,7 @@ TEST_MAIN(unit_train_run_device)
         RUN(test_graphs_change_nothing);
         RUN(test_step_during_a_checkpoint);
         RUN(test_meets_during_a_checkpoint);
+        RUN(test_rounds_during_a_checkpoint);
         RUN(test_decoded_there);
         RUN(test_goes_on_elsewhere);
     }

@@ -417,13 +417,17 @@ static spsh_status await_arenas(void *user, spsh_error *err)
     return spsh__host_arenas_land((const spsh__host_arenas *)user, err);
 }
 
-/* Read the arenas of this rank. If learners have their own models, a serving task may change the
- * moments from now on. */
+/* Begin to copy the arenas of this rank. In the next round, the serving task of a parameter server
+ * changes the moments, with a separate backend, which therefore follows the copies. No round is in
+ * progress now, so no other task uses that backend. */
 static spsh_status read_arenas(spsh__run *r, spsh_error *err)
 {
-    const spsh_status rc = spsh__host_arenas_read(&r->saving.arenas, &r->learner, err);
-    return rc == SPSH_OK && r->rounds.has_own_model ? spsh__host_arenas_land(&r->saving.arenas, err)
-                                                    : rc;
+    spsh_status rc = spsh__host_arenas_read(&r->saving.arenas, &r->learner, err);
+    if (rc != SPSH_OK || r->strategy->ops->push_fn == NULL)
+        return rc;
+    rc = spsh__host_arenas_hold(&r->saving.arenas, &r->learner, err);
+    spsh__backend_follow(r->served.backend, r->backend);
+    return rc;
 }
 
 static spsh_status put(spsh__run *r, spsh_error *err)
