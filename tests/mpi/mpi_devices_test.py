@@ -127,6 +127,31 @@ def test_halves_over_nccl():
         remove("floats", "bf16", "again")
 
 
+def test_halves_of_other_strategies():
+    """Strategies that add up gradients inside a node, or on servers. A repeated run has the same bits. With more than one
+    node, a model is also exchanged."""
+    node = ["train.strategy=hierarchical", "train.node_size=2", "train.outer=d1-model"]
+    settings = [(2, [*node, f"train.inner={inner}"], ["nccl", "host"]) for inner in ("allreduce", "partitioned")]
+    settings += [(4, node, ["nccl", "host"]), (2, [*node, "train.inner=ps-sync"], ["host"]),
+                 (3, ["train.strategy=ps-sync", "train.servers=2"], ["host"]), (3, ["train.strategy=partitioned"], ["host"])]
+    for count, words, exchanges in settings:
+        more = ["model.hidden=64", "data.virtual_world=4", "train.accumulate=1", *SHORT, *words]
+        for run, kind in [("cpu", "fp32"), ("cpu-bf16", "bf16")]:
+            train(count, run, *more, "train.backend=cpu", f"train.gradient_exchange={kind}")
+        for exchange in exchanges:
+            what = f"{words} on {count}, {exchange}"
+            for run, kind in [("floats", "fp32"), ("bf16", "bf16"), ("again", "bf16")]:
+                done = train(count, run, *more, f"train.exchange={exchange}", f"train.gradient_exchange={kind}",
+                             NCCL_SHIM=f"slow:{count - 1}:20")
+                equal("gradients are summed on the devices by NCCL" in done.output, exchange == "nccl", f"{what}: {done.output}")
+            equal(weights("again"), weights("bf16"), f"{what}: bf16, twice")
+            check(weights("bf16") != weights("floats"), f"{what}: bf16 rounds")
+            near(steps("floats"), steps("cpu"), what)
+            near(steps("bf16"), steps("cpu-bf16"), f"{what}: bf16", within=1e-2)
+            remove("floats", "bf16", "again")
+        remove("cpu", "cpu-bf16")
+
+
 def test_losses_of_halves():
     """Two epochs. GPU.md has the figures that this test prints."""
     for exchange in ["host", "nccl"]:
@@ -327,7 +352,7 @@ def test_a_rank_that_hangs():
 try:
     equal(subprocess.run([RANK, base, "make"], check=False).returncode, 0, "the dataset")
     if WHICH == "sums":
-        run_tests(test_nccl, test_host, test_halves, test_halves_over_nccl,
+        run_tests(test_nccl, test_host, test_halves, test_halves_over_nccl, test_halves_of_other_strategies,
                   test_losses_of_halves, test_other_numbers_of_devices, test_overflow,
                   test_which_exchange, test_stages, test_strategies_in_step, test_model_of_a_node,
                   test_free_strategies, test_two_free_learners, only=ONLY)

@@ -144,6 +144,19 @@ def test_several_batches_an_update():
         remove(name)
 
 
+def test_inner_strategies():
+    """One node has the bits of its inner strategy, and all inner strategies have those of
+    allreduce. The buckets have a part for each rank."""
+    words = ["model.hidden=64", *SMALL, "data.virtual_world=4", "train.samples_max=40", "data.dev=[]"]
+    runs.train(2, "sum", "train.strategy=allreduce", *words)
+    for inner in [["allreduce"], ["partitioned"], ["ps-sync"], ["ps-sync", "train.servers=1"]]:
+        runs.train(2, "node", *words_of("hierarchical-in-step"), f"train.inner={inner[0]}", *inner[1:],
+                   *words)
+        equal(runs.weights("node"), runs.weights("sum"), f"inner {inner}")
+        remove("node")
+    remove("sum")
+
+
 def test_wrong_options():
     done = train(3, "wrong", *words_of("hierarchical"), "data.virtual_world=3", want=1)
     check("3 processes cannot form nodes of 2 each" in done.output, f"said {done.output}")
@@ -151,4 +164,4 @@ def test_wrong_options():
 
 
 runs.run_tests(test_they_learn, test_others_go_on, test_one_is_lost, test_bounds, test_several_batches_an_update,
-               test_wrong_options, only=sys.argv[3:])
+               test_inner_strategies, test_wrong_options, only=sys.argv[3:])

@@ -17,7 +17,7 @@
 #include "test_file.h"
 #include "test_tree.h"
 
-enum { KIT_TEXT_BYTES = 4096, KIT_OVERRIDES = 16 };
+enum { KIT_TEXT_BYTES = 4096, KIT_OVERRIDES = 24 };
 
 static char kit_config[600];
 

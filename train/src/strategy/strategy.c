@@ -290,6 +290,11 @@ spsh_status spsh__strategy_sum_share_weights(spsh__strategy *s, spsh_error *err)
     return gather(s, s->learner->weights, err);
 }
 
+spsh_status spsh__strategy_sum_share_gradients(spsh__strategy *s, spsh_error *err)
+{
+    return gather(s, s->learner->gradients, err);
+}
+
 spsh_status spsh__strategy_sum_gather_moments(spsh__strategy *s, spsh_error *err)
 {
     spsh_status rc = SPSH_OK;

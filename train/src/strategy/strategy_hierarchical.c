@@ -1,7 +1,8 @@
 /* strategy_hierarchical.c: each node is one learner (H-ADPSGD, Zhang and others 2019): a
  * synchronous strategy among the ranks of a node, and an has_own_model strategy between nodes.
  *
- *     node      ranks n S ... n S + S - 1 sum their gradients; the first rank leads
+ *     node      ranks n S ... n S + S - 1 sum their gradients; the first rank leads, and gets the
+ *               whole sum from the inner strategy
  *     leaders   run the outer strategy with the node's gradient; after they read their arena before
  *               forward, they send it to their node: with NCCL if the inner strategy uses it, else
  *               over comm.h
@@ -161,6 +162,8 @@ static spsh_status after_backward(spsh__strategy *s, const double *rows, double 
     hierarchy *h = state_of(s);
     double none[SPSH__SHARED_MAX];
     spsh_status rc = h->inner->ops->after_backward_fn(h->inner, rows, totals, count, err);
+    if (rc == SPSH_OK && h->inner->ops->slice_fn == spsh__strategy_sum_part)
+        rc = spsh__strategy_sum_share_gradients(h->inner, err); /* the leader updates all parts */
     if (rc == SPSH_OK && h->outer != NULL) /* ignore totals of a single rank */
         rc = h->outer->ops->after_backward_fn(h->outer, rows, none, count, err);
     return rc;

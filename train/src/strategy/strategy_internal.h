@@ -54,8 +54,10 @@ spsh_status spsh__strategy_sum_square_sum(spsh__strategy *s, double *ret, spsh_e
 spsh_status spsh__strategy_sum_share(spsh__strategy *s, spsh__backend_buffer values, uint64_t count,
                                      spsh_error *err);
 bool spsh__strategy_sum_part(const spsh__strategy *s, uint32_t number, spsh__slice *ret);
-/* Send the weights of all parts, or the moments, to all ranks, if each rank updates its part. */
+/* Send the weights of all parts, the sums of gradients, or the moments, to all ranks, if each rank
+ * updates its part. */
 spsh_status spsh__strategy_sum_share_weights(spsh__strategy *s, spsh_error *err);
+spsh_status spsh__strategy_sum_share_gradients(spsh__strategy *s, spsh_error *err);
 spsh_status spsh__strategy_sum_gather_moments(spsh__strategy *s, spsh_error *err);
 void spsh__strategy_sum_close(spsh__strategy *s);
 
