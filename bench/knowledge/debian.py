@@ -103,6 +103,16 @@ def hedgewars(root):
         yield audio, name, "", name.split("/")[0], "", "hedgewars"
 
 
+def festvox_ru(root):
+    """Read sentences; lines of etc/txt.done.data are ( NAME "TEXT" )."""
+    base = "usr/share/festival/voices/russian/msu_ru_nsh_clunits"
+    with open(os.path.join(root, base, "etc/txt.done.data"), encoding="utf-8") as file:
+        texts = dict(re.findall(r'^\(\s*(\S+)\s+"(.*)"\s*\)', file.read(), re.MULTILINE))
+    for audio in files(root, os.path.join(base, "wav")):
+        name = os.path.basename(audio)
+        yield audio, name, texts.get(os.path.splitext(name)[0], ""), "msu_ru_nsh", "ru", "festvox"
+
+
 # Name: packages (the first one has the version), and the table or the folder of the recordings.
 CORPORA = {
     "klettres": (["klettres-data"], klettres),
@@ -110,6 +120,7 @@ CORPORA = {
     "gcin-voice": (["gcin-voice"], gcin),
     "fillets-ng": (["fillets-ng-data", "fillets-ng-data-cs", "fillets-ng-data-nl"], fillets),
     "tuxpaint-stamps": (["tuxpaint-stamps-default"], tuxpaint),
+    "festvox-ru": (["festvox-ru"], festvox_ru),
     "hedgewars-voices": (["hedgewars-data"], hedgewars),
     "asterisk-core-wav": ([f"asterisk-core-sounds-{language}{form}" for language in LANGUAGES for form in ("", "-wav")], "prompts.tsv"),
     "asterisk-core-all-codecs": ([f"asterisk-core-sounds-{language}-{form}" for language in LANGUAGES
@@ -120,7 +131,6 @@ CORPORA = {
     "codec2-examples": (["codec2-examples"], "usr/share/codec2"),
     "pocketsphinx-testdata": (["pocketsphinx-testdata"], "usr/share/pocketsphinx/test/data"),
     "alsa-utils": (["alsa-utils"], "usr/share/sounds/alsa"),
-    "sound-theme-freedesktop": (["sound-theme-freedesktop"], "usr/share/sounds/freedesktop/stereo"),
 }
 
 

@@ -27,6 +27,7 @@ LEAKS = {"audio": ("recording", "segment", "performance"), "text": ("sentence", 
 # Reject reasons of `pack` for files that exist but cannot be decoded as intact recordings.
 UNDECODABLE = ("empty_file", "tiny_file", "not_audio", "bad_container", "unsupported_codec", "truncated",
                "header_mismatch", "zero_duration", "too_long", "unreadable", "not_regular", "bad_member")
+TIERS = ("bytes", "pcm", "pcm_chunks", "acoustic", "acoustic_scaled")
 EXAMPLES_MAX = 10
 EXAMPLES_SHOWN = 3
 NAMES_SHOWN = 12
@@ -84,6 +85,13 @@ def read_plan(path):
     return head, [row for row in rows if row["type"] == "pair"], [row for row in rows if row["type"] == "member"]
 
 
+def count_pairs(pairs):
+    """Pairs by tier and class, each pair once: by its strongest common stretch."""
+    counts = collections.Counter((pair["tier"], pair["class"]) for pair in pairs)
+    return {tier: {kind: number for (of, kind), number in counts.most_common() if of == tier}
+            for tier in sorted({tier for tier, _ in counts}, key=TIERS.index)}
+
+
 def read_rows(program, dataset, wanted):
     """Utterances and seconds of each language; and of the wanted ids, the language and text."""
     languages, rows = collections.defaultdict(lambda: [0, 0.0]), {}
@@ -109,9 +117,6 @@ def prompt_of(name):
 
 def find_conflicts(pairs, rows):
     """Pairs of one recording with different labels. File names count only without texts."""
-    def differ(a, b):
-        return None if a is None or b is None else a != b
-
     found = {name: {"pairs": 0, "clusters": set(), "ids": set(), "examples": []}
              for name in ("text", "name", "language", "speaker", "split")}
     for pair in pairs:
@@ -121,9 +126,9 @@ def find_conflicts(pairs, rows):
         is_different = {
             "text": pair["equal"]["text"] is False,
             "name": pair["equal"]["text"] is None and prompt_of(a) != prompt_of(b),
-            "language": differ(rows[a][0], rows[b][0]),
+            "language": None not in (rows[a][0], rows[b][0]) and rows[a][0] != rows[b][0],
             "speaker": pair["equal"]["speaker"] is False,
-            "split": differ(pair["a"]["split"], pair["b"]["split"])}
+            "split": pair["a"]["split"] != pair["b"]["split"]}
         for name, conflict in found.items():
             if not is_different[name]:
                 continue
@@ -187,7 +192,7 @@ def measure(options):
         "codecs": info["codec"], "sample_rates": info["sample_rates"],
         "rejects": rejects, "undecodable": info["undecodable"] + sum(rejects.get(name, 0) for name in UNDECODABLE),
         "levels": {name: levels[name] for name in ("recordings", "silent", "clipped")} if levels else None,
-        "copies": {"search": options.search, "pairs": head["facts"]["matches"], "clusters": copies["clusters"],
+        "copies": {"search": options.search, "pairs": count_pairs(pairs), "clusters": copies["clusters"],
                    "members": collections.Counter(row["decision"] for row in members),
                    "dropped": copies["drop"]["together"]["utterances"],
                    "dropped_seconds": copies["drop"]["together"]["seconds"],
@@ -270,7 +275,7 @@ def main():
     parser.add_argument("-o", "--output", metavar="DIR", help="folder for the results")
     parser.add_argument("--name", help="name of the corpus in the table (default: name of the first CORPUS)")
     parser.add_argument("--search", default="auto", help="search of `dedupe` (default: auto)")
-    parser.add_argument("--speechshard", default="speechshard", metavar="PROGRAM", help="the command (default: speechshard)")
+    parser.add_argument("--speechshard", default="speechshard", metavar="PROGRAM", help="default: speechshard")
     parser.add_argument("--summary", nargs="+", metavar="FILE", help="print one table of results, and measure nothing")
     options = parser.parse_args(words[:at])
     options.pack = words[at + 1:]

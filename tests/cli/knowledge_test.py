@@ -95,9 +95,14 @@ def test_no_splits_and_no_levels(work):
     (work / "plain").mkdir()
     shutil.copy(work / "corpus/one.wav", work / "plain")
     shutil.copy(work / "corpus/one.wav", work / "plain/eins.wav")
+    speech(work / "plain/whole.wav", "7:0:6")
+    samples = list(struct.unpack("<96000h", (work / "plain/whole.wav").read_bytes()[44:44 + 192000]))
+    write_wav(work / "plain/parted.wav", samples[:48000] + [0] * 8000 + samples[48000:])
     facts, done = measure(work / "plain", work / "plain-out", "--", "--trust-headers")
     equal((facts["levels"], facts["leaks"], facts["speakers"]), (None, [], 0), "levels, leaks, speakers")
     equal(facts["conflicts"]["name"]["pairs"], 1, "equal recordings under two names")
+    equal([sum(kinds.values()) for kinds in facts["copies"]["pairs"].values()], [1, 1],
+          f"a pair with two common stretches counts once: {facts['copies']['pairs']}")
     equal(done.stdout.count("not measured"), 3, "silence, clipping, and leaks that are not measured")
 
 
