@@ -75,6 +75,25 @@ def test_interrupted(work):
             good(*words)
 
 
+def test_first_process(work):
+    """A container may start the command as process 1, which no signal ends by itself."""
+    start = ["unshare", "--pid", "--fork", "--kill-child"]
+    if subprocess.run([*start, "true"], capture_output=True).returncode != 0:
+        print("skipped: no process namespaces")
+        return
+    for number in (signal.SIGTERM, signal.SIGUSR1):
+        output = work / f"first-{number.name}.spsh"
+        process = subprocess.Popen([*start, COMMAND, "pack", "-", "-o", str(output), "--quiet"], stdin=subprocess.PIPE,
+                                   stderr=subprocess.DEVNULL)
+        while not (output / ".pack").exists() and process.poll() is None:
+            pass
+        while process.poll() is None:  # pack may not be ready for the signal yet
+            for child in pathlib.Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split():
+                os.kill(int(child), number)
+            select.select([], [], [], 0.02)
+        equal(process.returncode, 75 if number == signal.SIGUSR1 else 128 + number, f"process 1 after {number.name}")
+
+
 def test_shell_loop(work):
     """The shell has 130, and ends its loop."""
     loop = 'for n in 1 2 3; do echo round; "$0" pack - -o "$1" --quiet; echo "status $?"; done'
@@ -175,4 +194,4 @@ memory = "/dev/shm" if "TMPDIR" not in os.environ and os.access("/dev/shm", os.W
 with tempfile.TemporaryDirectory(dir=memory) as name:
     folder = pathlib.Path(os.path.realpath(name))
     make_corpus(folder)
-    run_tests([test_interrupted, test_shell_loop, test_ignored, test_file_size, test_full_disk, test_stack, test_memory], folder)
+    run_tests([test_interrupted, test_first_process, test_shell_loop, test_ignored, test_file_size, test_full_disk, test_stack, test_memory], folder)

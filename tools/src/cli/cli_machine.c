@@ -16,6 +16,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "cli.h"
 
@@ -42,9 +43,12 @@ static volatile bool is_watched;
 static volatile bool interrupted;
 static volatile sig_atomic_t caught; /* the signal; 0: none */
 
-/* The signal is blocked inside its handler. So it ends the process when the handler returns. */
+/* The signal is blocked inside its handler. So it ends the process when the handler returns. The
+ * kernel does not let a signal end the first process of a container. */
 static void end_by(int number)
 {
+    if (getpid() == 1)
+        _exit(128 + number); /* as a shell reports it */
     (void)signal(number, SIG_DFL);
     (void)raise(number);
 }
