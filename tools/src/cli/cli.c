@@ -19,7 +19,8 @@ enum {
     OPTIONS_MAX = 128, /* options of a command that are compared to find the nearest one */
     HELP_COLUMN = 24,  /* column at which the help of an option begins */
     HELP_WIDTH = 98,
-    OPERAND_KINDS_MAX = 8 /* maximum number of words in an operands pattern */
+    OPERAND_KINDS_MAX = 8, /* maximum number of words in an operands pattern */
+    GIVEN_MAX = 2 * SPSH_CLI_TEXTS_MAX
 };
 
 static bool flag_help, flag_version, flag_quiet,
@@ -33,6 +34,15 @@ static const spsh_cli_option common_options[] = {
     {"version", 0, SPSH_CLI_FLAG, NULL, "print name and version", &flag_version, 0, 0},
     SPSH_CLI_OPTIONS_END,
 };
+
+static spsh_cli_given given[GIVEN_MAX];
+static size_t given_count;
+
+size_t spsh__cli_given_options(const spsh_cli_given **ret_given)
+{
+    *ret_given = given;
+    return given_count;
+}
 
 static const char *memory_options; /* see spsh__cli_memory_options */
 
@@ -167,6 +177,9 @@ static int add_text(const char *command, const spsh_cli_option *option, const ch
 
 static int set_value(const char *command, const spsh_cli_option *option, const char *text)
 {
+    if (given_count == GIVEN_MAX)
+        return spsh__cli_usage(command, "more than %d options", GIVEN_MAX);
+    given[given_count++] = (spsh_cli_given){option, text};
     switch (option->kind) {
     case SPSH_CLI_FLAG: *(bool *)option->value = true; return SPSH_CLI_RUN;
     case SPSH_CLI_CHOICE: return set_choice(command, option, text);
@@ -400,6 +413,7 @@ int spsh__cli_parse(const spsh_cli_command *command, int argc, char **argv, spsh
     parser p = {command, argc, argv, 1};
     spsh_cli_args args = {argv + 1, 0};
     bool options_ended = false;
+    given_count = 0;
     note_memory_options(command);
     for (; p.at < argc; p.at++) {
         char *text = argv[p.at];

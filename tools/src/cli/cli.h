@@ -100,6 +100,15 @@ typedef struct spsh_cli_args {
 int spsh__cli_parse(const spsh_cli_command *command, int argc, char **argv,
                     spsh_cli_args *ret_args);
 
+/** An option of the command line. */
+typedef struct spsh_cli_given {
+    const spsh_cli_option *option;
+    const char *text; /* its value, borrowed from argv; NULL for a FLAG */
+} spsh_cli_given;
+
+/** Return the number of options that the last spsh__cli_parse read, and all of them in order. */
+size_t spsh__cli_given_options(const spsh_cli_given **ret_given);
+
 /** Report a wrong argument. name: the command. Returns SPSH_EXIT_USAGE. */
 int spsh__cli_usage(const char *name, const char *format, ...) SPSH_PRINTF(2, 3);
 
