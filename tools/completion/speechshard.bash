@@ -25,6 +25,7 @@ _speechshard()
     --dtype) mapfile -t COMPREPLY < <(compgen -W "float16 float32" -- "$current"); return ;;
     --by) mapfile -t COMPREPLY < <(compgen -W "speaker dataset" -- "$current"); return ;;
     --order) mapfile -t COMPREPLY < <(compgen -W "hash source" -- "$current"); return ;;
+    --print-launch) mapfile -t COMPREPLY < <(compgen -W "slurm mpirun kubernetes sge" -- "$current"); return ;;
     --layout) mapfile -t COMPREPLY < <(compgen -W "$(speechshard pack --layout list 2>/dev/null | cut -d' ' -f1)" -- "$current"); return ;;
     -t | --to) mapfile -t COMPREPLY < <(compgen -W "wav files webdataset" -- "$current"); return ;;
     --unit) mapfile -t COMPREPLY < <(compgen -W "seconds utterances tokens" -- "$current"); return ;;
@@ -62,7 +63,7 @@ _speechshard()
     esac
     case ${COMP_WORDS[1]} in
     pack) options="--output --layout --codec --decoder --shard-size --split --dedupe --domain --jobs --rate
-        --order --trust-headers --wds-key --column --split-from --follow-links --strict --max-rejects --memory --json" ;;
+        --order --print-launch --trust-headers --wds-key --column --split-from --follow-links --strict --max-rejects --memory --json" ;;
     info) options="--devices --json" ;;
     verify) options="--decode --cached --jobs --part --json" ;;
     ls) options="--all --json --domain --split --limit --offset" ;;

@@ -4,6 +4,7 @@
 
 #include "cli/cli.h"
 #include "commands.h"
+#include "print/launch_out.h"
 #include "print/pack_out.h"
 #include "speechshard/decimal.h"
 #include "speechshard/nearest_word.h"
@@ -97,6 +98,7 @@ typedef struct pack_arguments {
     int order;
     int wds_key;
     int decoder; /* 0: builtin, 1: ffmpeg */
+    int print_launch;
     uint64_t rate_hz;
     uint64_t shard_bytes;
     uint64_t memory_bytes;
@@ -230,6 +232,8 @@ static int run(const spsh_cli_args *args, const pack_arguments *a, spsh_pack_opt
     for (int i = 0; args->operand_count > 1 && i < args->operand_count; i++)
         if (strcmp(args->operands[i], "-") == 0)
             return spsh__cli_usage("pack", "\"-\" is packed by itself");
+    if (a->print_launch != CHOICE_DEFAULT)
+        return spsh__launch_print((size_t)a->print_launch, args, a->output);
     if (a->decoder == 1 &&
         spsh_ffmpeg_open(getenv("SPEECHSHARD_FFMPEG_PLUGIN"), &ffmpeg, &err) != SPSH_OK)
         return spsh__cli_fail("--decoder ffmpeg", &err);
@@ -282,7 +286,8 @@ static const char examples[] =
 
 int spsh__cmd_pack(int argc, char **argv)
 {
-    pack_arguments a = {.codec = CHOICE_DEFAULT, .dedupe = CHOICE_DEFAULT};
+    pack_arguments a = {
+        .codec = CHOICE_DEFAULT, .dedupe = CHOICE_DEFAULT, .print_launch = CHOICE_DEFAULT};
     const spsh_cli_option options[] = {
         {"output", 'o', SPSH_CLI_TEXT, "DATASET", "directory to write", &a.output, 0, 0},
         {"layout", 0, SPSH_CLI_TEXT, "LAYOUT",
@@ -319,6 +324,10 @@ int spsh__cmd_pack(int argc, char **argv)
          0, 0},
         {"shard-size", 0, SPSH_CLI_SIZE, "SIZE", "size of a shard file (default: 1G)",
          &a.shard_bytes, SPSH_PACK_SHARD_BYTES_MIN, SPSH_PACK_SHARD_BYTES_MAX},
+        {"print-launch", 0, SPSH_CLI_CHOICE, SPSH_LAUNCH_FILES,
+         "print a launch file that packs this corpus with these options on many machines, and pack "
+         "nothing",
+         &a.print_launch, 0, 0},
         {"trust-headers", 0, SPSH_CLI_FLAG, NULL,
          "take lengths from file headers instead of decoding; faster, but checks less",
          &a.trust_headers, 0, 0},
