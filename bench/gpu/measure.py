@@ -5,10 +5,12 @@
 
 Correctness comes first: the tests, then each part separately, PyTorch's steps last. A part that
 fails, or exceeds its time limit, is {"measured": false, "reason": ...}, and the other parts still
-run. After M minutes (8) no part begins, and a running part is stopped. FILE is rewritten after each
-part, so an interrupted run keeps its results. Without -o the object is printed at the end. Progress
-is printed on standard error. Status 0: all parts that began passed. The status is also 0 without a
-device, and the object says so. Python's standard library only. The parts `ctc` and `steps_*`
+run. After M minutes (8) no part begins, and a running part is stopped. All parts take longer than 8
+minutes: --minutes 90 runs all of them. No part takes 8 minutes, so --only NAME is a way to run them
+one by one. FILE is rewritten after each part, so an interrupted run keeps its results. Without -o
+the object is printed at the end. Progress is printed on standard error. Status 0: all parts that
+began passed. The status is also 0 without a device. Then each part has {"measured": false,
+"reason": "no device: ..."}. Python's standard library only. The parts `ctc` and `steps_*`
 compare with PyTorch if it is installed, else they time only ours. Steps of a batch of 64 come
 first: for all of them give more minutes, or --only and the names.
 
@@ -298,9 +300,13 @@ def main():
                 result = head_of(devices, machine.folder / "commit")
         except (Failure, OSError, KeyError) as error:
             result, failed = {"measured": False, "reason": str(error)}, 1
-        for name in options.only if result["measured"] else []:
-            result[name], good = measure(machine, name)
-            failed += not good
+        for name in options.only:
+            if result["measured"]:
+                result[name], good = measure(machine, name)
+                failed += not good
+            else:
+                result[name] = {"measured": False, "reason": f"no device: {result['reason']}"}
+                print(f"{name}: no device", file=sys.stderr)
             write(options.output, result)
     write(options.output, result)
     if options.output is None:

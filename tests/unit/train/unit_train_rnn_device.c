@@ -401,6 +401,19 @@ static void test_model_shape(spsh__backend *b, spsh__backend *reference, const s
     layer_close(&one);
 }
 
+/* Every batch that the table of GPU.md promises. */
+static void test_all_batches(spsh__backend *reference)
+{
+    spsh__backend *b = open_backend(SPSH__BF16, false);
+    spsh__cuda_rnn_choose(b, SPSH__RNN_PERSISTENT);
+    for (uint32_t batch = 1; batch <= 64; batch++) {
+        const spsh__rnn_shape s = {batch % 2 == 0 ? SPSH__CELL_LSTM : SPSH__CELL_GRU, 2, batch, 5,
+                                   512};
+        test_model_shape(b, reference, &s, kinds[2].tolerance);
+    }
+    spsh__backend_close(b);
+}
+
 /* Sizes of models, on half of an H100: one direction of two. */
 static void test_model_shapes(bool is_all)
 {
@@ -428,6 +441,8 @@ static void test_model_shapes(bool is_all)
         spsh__backend_close(b);
     }
     CHECK_U64(count, is_all ? 160 : 6);
+    if (is_all)
+        test_all_batches(reference);
     if (twin_rnn != NULL)
         twin_rnn->blocks = before.blocks;
     spsh__backend_close(reference);
