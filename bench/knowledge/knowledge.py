@@ -249,20 +249,20 @@ def summary_row(facts):
     levels, copies, conflicts = facts["levels"], facts["copies"], facts["conflicts"]
     leaks = [leak["groups"] for leak in facts["leaks"]]
     most = {name: max((leak[name] for leak in leaks if leak[name] is not None), default=None) for name in LEAKS}
-    worst = ", ".join(f"{name} {number:,}" for name, number in most.items() if number is not None) or "-"
-    languages = len([name for name in facts["languages"] if name])
-    pairs = collections.Counter()
-    for classes in copies["pairs"].values():
-        pairs.update(classes)
-    return (facts["name"], f"{facts['utterances']:,}", f"{facts['seconds'] / 3600:.2f}", languages or "-",
-            share(copies["dropped"], facts["utterances"]), sum(copies["pairs"].get("bytes", {}).values()),
-            f"{conflicts['text']['pairs']} / {conflicts['name']['pairs']}", f"{pairs['contained']} / {pairs['shared_segment']}",
-            levels["silent"] if levels else "-", levels["clipped"] if levels else "-", facts["undecodable"], worst)
+    of_class = {kind: [copies["pairs"].get(tier, {}).get(kind, 0) for tier in TIERS]
+                for kind in ("same_recording", "contained", "shared_segment")}
+    return (facts["name"], f"{facts['utterances']:,}", f"{facts['seconds'] / 3600:.3f}",
+            len([name for name in facts["languages"] if name]) or "-", share(copies["dropped"], facts["utterances"]),
+            " / ".join(f"{number:,}" for number in of_class["same_recording"][:-1]),
+            f"{sum(of_class['contained'])} / {sum(of_class['shared_segment'])}",
+            f"{conflicts['text']['pairs']} / {conflicts['name']['pairs']}",
+            f"{levels['silent']:,} / {levels['clipped']:,}" if levels else "-", f"{facts['undecodable']:,}",
+            ", ".join(f"{name} {number:,}" for name, number in most.items() if number is not None) or "-")
 
 
 def print_summary(paths):
-    head = ("corpus", "utterances", "hours", "languages", "copies", "equal bytes", "other text / name",
-            "contained / shared", "silent", "clipped", "undecodable", "leaks")
+    head = ("corpus", "utterances", "hours", "languages", "copies", "bytes / pcm / chunks / acoustic", "contained / shared",
+            "other text / name", "silent / clipped", "undecodable", "leaks")
     for row in (head, ["---"] * len(head), *(summary_row(read_json(path)) for path in paths)):
         print("| " + " | ".join(map(str, row)) + " |")
 

@@ -1,5 +1,5 @@
 """knowledge_test.py COMMAND MAKE_SPEECH: bench/knowledge measures a small corpus with known copies,
-leaks, labels, levels, and damage.
+leaks, labels, levels, and damage. docs/KNOWLEDGE.md has the table of the results in bench/results.
 """
 import json
 import pathlib
@@ -106,6 +106,18 @@ def test_no_splits_and_no_levels(work):
     equal(done.stdout.count("not measured"), 3, "silence, clipping, and leaks that are not measured")
 
 
+def test_links_between_codecs(work):
+    for extension in ("wav", "flac"):
+        (work / "codecs").mkdir(exist_ok=True)
+        speech(work / f"codecs/two.{extension}", "2:0:2.5")
+        speech(work / f"codecs/other.{extension}", f"{len(extension)}:0:2.5")
+    measure(work / "codecs", work / "codecs-out")
+    done = subprocess.run([sys.executable, PROGRAM.with_name("codec_links.py"), work / "codecs-out/dataset.spsh",
+                           work / "codecs-out/plan.jsonl", "--speechshard", COMMAND], capture_output=True, encoding="utf-8",
+                          env=environment, check=False)
+    equal(done.stdout, "| 2 s | 2 | 1 | 0 | 1 |\npairs of different prompts: 0\n", f"links between codecs: {done.stderr}")
+
+
 def test_errors(work):
     for words, status, message in (
             ((), 2, "give CORPUS"),
@@ -119,6 +131,16 @@ def test_errors(work):
         check(message in done.stderr, f"no '{message}' in {done.stderr}")
 
 
+def test_the_page_has_the_results(work):
+    results = sorted((ROOT / "bench/results/knowledge").glob("*.json"))
+    page = (ROOT / "docs/KNOWLEDGE.md").read_text(encoding="utf-8")
+    done = know("--summary", *results)
+    equal(done.returncode, 0, done.stderr)
+    equal(len(done.stdout.splitlines()), len(results) + 2, "rows of the summary")
+    for line in done.stdout.splitlines():
+        check(line in page, f"docs/KNOWLEDGE.md lacks the row {line}")
+
+
 with tempfile.TemporaryDirectory() as folder:
-    run_tests((test_counts, test_a_dataset_and_a_second_call, test_no_splits_and_no_levels, test_errors),
-              pathlib.Path(folder).resolve())
+    run_tests((test_counts, test_a_dataset_and_a_second_call, test_no_splits_and_no_levels, test_links_between_codecs, test_errors,
+               test_the_page_has_the_results), pathlib.Path(folder).resolve())
