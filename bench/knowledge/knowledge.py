@@ -151,14 +151,15 @@ def count_leaks(path):
     return counts
 
 
-def find_leaks(program, dataset, splits, output):
+def find_leaks(options, dataset, splits):
     """Leaks from each split to those after it: training splits first, then the larger ones."""
     order = sorted((name for name in splits if name), key=lambda name: (not name.startswith("train"), -splits[name], name))
     leaks = []
     for number, train in enumerate(order[:-1]):
-        report = os.path.join(output, f"audit-{number + 1}")
-        found = json.loads(call(program, "audit", "--train", f"{dataset}:{train}", "--test",
-                                f"{dataset}:{','.join(order[number + 1:])}", "-o", report, "--fail-on", "none", "--json"))
+        report = os.path.join(options.output, f"audit-{number + 1}")
+        tests = f"{dataset}:{','.join(order[number + 1:])}"
+        found = json.loads(call(options.speechshard, "audit", "--train", f"{dataset}:{train}", "--test", tests, "-o", report,
+                                "--fail-on", "none", "--memory", options.memory, "--json"))
         counts = count_leaks(os.path.join(report, "leaks.jsonl"))
         looked = found["looked_at"]
         is_known = {"audio": True, "text": looked["train_without_text"] < found["train"][0]["utterances"],
@@ -179,7 +180,7 @@ def measure(options):
     report = read_json(report_path) if os.path.exists(report_path) else {}
     plan = os.path.join(output, "plan.jsonl")
     copies = json.loads(call(program, "dedupe", dataset, "-o", plan, "--html", os.path.join(output, "plan.html"),
-                             "--search", options.search, "--json"))
+                             "--search", options.search, "--memory", options.memory, "--json"))
     head, pairs, members = read_plan(plan)
     languages, rows = read_rows(program, dataset, {pair[side]["id"] for pair in pairs for side in "ab"})
     levels = report.get("levels") or {}
@@ -198,7 +199,7 @@ def measure(options):
                    "dropped_seconds": copies["drop"]["together"]["seconds"],
                    "short_pairs": copies["short_pairs"], "boilerplate": copies["boilerplate"]},
         "conflicts": find_conflicts(pairs, rows),
-        "leaks": find_leaks(program, dataset, info["splits"], output)}
+        "leaks": find_leaks(options, dataset, info["splits"])}
 
 
 def duration(seconds):
@@ -275,6 +276,7 @@ def main():
     parser.add_argument("-o", "--output", metavar="DIR", help="folder for the results")
     parser.add_argument("--name", help="name of the corpus in the table (default: name of the first CORPUS)")
     parser.add_argument("--search", default="auto", help="search of `dedupe` (default: auto)")
+    parser.add_argument("--memory", default="4G", metavar="SIZE", help="memory of `dedupe` and `audit` (default: 4G)")
     parser.add_argument("--speechshard", default="speechshard", metavar="PROGRAM", help="default: speechshard")
     parser.add_argument("--summary", nargs="+", metavar="FILE", help="print one table of results, and measure nothing")
     options = parser.parse_args(words[:at])
@@ -287,8 +289,8 @@ def main():
             return 0
         options.name = options.name or os.path.basename(os.path.abspath(options.corpus[0]))
         facts = measure(options)
-        text = format_table(facts)
-        for name, content in (("knowledge.json", json.dumps(facts, indent=1, ensure_ascii=False) + "\n"), ("knowledge.txt", text)):
+        text, data = format_table(facts), json.dumps(facts, indent=1, ensure_ascii=False) + "\n"
+        for name, content in (("knowledge.json", data), ("knowledge.txt", text)):
             with open(os.path.join(options.output, name), "w", encoding="utf-8") as file:
                 file.write(content)
         print(text, end="")

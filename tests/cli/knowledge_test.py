@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 
-from cli_kit import COMMAND, check, environment, equal, run_tests, speech
+from cli_kit import COMMAND, LITTLE_MEMORY, check, environment, equal, run_tests, speech
 
 ROOT = pathlib.Path(__file__).parents[2]
 PROGRAM = ROOT / "bench/knowledge/knowledge.py"
@@ -52,7 +52,8 @@ def know(*words):
 
 
 def measure(corpus, out, *words):
-    done = know(corpus, "-o", out, "--speechshard", COMMAND, *words)
+    memory = ("--memory", LITTLE_MEMORY["dedupe"]) if LITTLE_MEMORY else ()
+    done = know(corpus, "-o", out, "--speechshard", COMMAND, *memory, *words)
     equal(done.returncode, 0, f"{corpus}: {done.stderr}")
     return json.loads((out / "knowledge.json").read_text(encoding="utf-8")), done
 
