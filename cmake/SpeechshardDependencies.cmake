@@ -25,6 +25,18 @@ speechshard_find_dependency(VORBIS "vorbis>=1.3")
 speechshard_find_dependency(YAML "yaml-0.1>=0.2.5")
 speechshard_find_dependency(ZLIB "zlib>=1.2.11")
 
+# The Fourier transforms of dedup's correlations. FFTW is faster, and under the GPL. KISS FFT keeps
+# the libraries under their own license, for packages that others link (docs/ARCHITECTURE.md).
+set(SPEECHSHARD_FFT fftw CACHE STRING "Library for Fourier transforms: fftw (GPL) or kissfft")
+set_property(CACHE SPEECHSHARD_FFT PROPERTY STRINGS fftw kissfft)
+if(SPEECHSHARD_FFT STREQUAL "fftw")
+    speechshard_find_dependency(FFT "fftw3>=3.3.8")
+elseif(SPEECHSHARD_FFT STREQUAL "kissfft")
+    speechshard_find_dependency(FFT "kissfft-float>=131")
+else()
+    message(FATAL_ERROR "SPEECHSHARD_FFT is '${SPEECHSHARD_FFT}', not fftw or kissfft")
+endif()
+
 # For wheels: libarchive's shared library needs libxml2 and ICU, 13 MB compressed, for formats that
 # we do not read. When the linker uses the static library, it leaves those formats out, because we
 # do not call the function that lists all formats.

@@ -10,7 +10,7 @@
 set -eu
 
 build="build-essential cmake ninja-build pkg-config
-    libarchive-dev libflac-dev libjansson-dev liblz4-dev libmpg123-dev libogg-dev
+    libarchive-dev libfftw3-dev libflac-dev libjansson-dev liblz4-dev libmpg123-dev libogg-dev
     libopenmpi-dev openmpi-bin libpng-dev libsndfile1-dev libsoxr-dev liburing-dev libutf8proc-dev
     libvorbis-dev libxxhash-dev libyaml-dev nettle-dev zlib1g-dev"
 python="python3 python3-dev python3-pip python3-venv"
@@ -19,9 +19,9 @@ test="$python fish jq locales mandoc python3-jsonschema python3-lz4 python3-nump
 launch="iproute2 munge slurm-wlm"
 ffmpeg="ffmpeg libavcodec-dev libavformat-dev libavutil-dev"
 lint="ccache clang clang-format clang-tidy git libclang-rt-14-dev llvm shellcheck"
-packages="debhelper dh-python lintian"
+packages="debhelper dh-python libkissfft-dev lintian"
 nightly="abigail-tools debootstrap $packages"
-wheel="libbz2-dev liblzma-dev libzstd-dev"
+wheel="libbz2-dev libkissfft-dev liblzma-dev libzstd-dev"
 
 wanted=
 for group in "${@:-build}"; do

@@ -23,6 +23,7 @@
 #include "common/file_names.h"
 #include "common/hash.h"
 #include "copies_internal.h"
+#include "fingerprint/real_fft.h"
 #include "records/work_file.h"
 #include "speechshard/inside.h"
 
@@ -82,6 +83,7 @@ static void describe_run(const run *r, spsh__builder *text)
     uint8_t hash[16];
     append_line(text, "work", "speechshard.copies/1");
     append_line(text, "version", spsh_version());
+    append_line(text, "transforms", spsh__real_fft_library());
     spsh__print_set_hash(r->set, hash);
     append_hash(text, "datasets", hash);
     append_line(text, "search", o->exact_only ? "exact" : modes[o->mode]);

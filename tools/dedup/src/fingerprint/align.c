@@ -465,6 +465,16 @@ static bool cut_gap(const pair *p, const spsh__drift *drift, overlap *run)
     return run->end > run->first;
 }
 
+/* Round what transforms measure. Their last bits depend on the processor and on the library, and no
+ * plan may depend on them. */
+static void round_measures(spsh__alignment *found)
+{
+    double *const measures[] = {&found->ncc,      &found->ncc_white,    &found->envelope,
+                                &found->tonality, &found->unscaled.ncc, &found->unscaled.ncc_white};
+    for (size_t i = 0; i < sizeof(measures) / sizeof(measures[0]); i++)
+        *measures[i] = round(*measures[i] * 1e6) / 1e6;
+}
+
 /* Judge a run. Gaps with other sound are cut off, so *run may become shorter. */
 static spsh_status judge_run(const pair *p, overlap *run, spsh__alignment *found, spsh_error *err)
 {
@@ -477,6 +487,7 @@ static spsh_status judge_run(const pair *p, overlap *run, spsh__alignment *found
         if (rc == SPSH_OK && found->active_s >= limits->active_min_s &&
             found->ber <= ber_limit(limits, found->active_s))
             rc = measure_waveform(p, found, err);
+        round_measures(found);
         if (rc == SPSH_OK)
             found->kind = judge(limits, found);
         if (rc != SPSH_OK || found->kind < SPSH_COPY_SAME_RECORDING ||

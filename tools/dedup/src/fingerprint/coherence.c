@@ -1,9 +1,8 @@
 /* coherence.c: correlation in blocks of 8,192 samples, whose spectra are added before the inverse
  * transform.
  *
- * One complex transform processes both signals, a as its real part and b as its imaginary part. a's
- * block is shorter by twice the maximum lag, so nothing wraps around. Spectra are added, so any
- * length is possible, and the sums are the long-term spectra that whitening needs.
+ * a's block is shorter than b's by twice the maximum lag, so nothing wraps around. Spectra are
+ * added, so any length is possible, and the sums are the long-term spectra that whitening needs.
  *
  * Lags are fractional: at 8 kHz, rounding a lag to a whole sample costs up to 0.1 of correlation.
  * The cross-correlation is band-limited, so it is interpolated instead of the signals.
@@ -15,7 +14,7 @@
 #include <string.h>
 
 #include "common/compare.h"
-#include "fft.h"
+#include "real_fft.h"
 #include "sinc_table.h"
 #include "speechshard/inside.h"
 
@@ -30,11 +29,17 @@ enum {
     FILTER_HALF = SPSH__FILTER_HALF,
     SINC_HALF = 16,
     BLOCK = 1600,
-    TRACK = 64, /* maximum change of the lag between blocks, in samples: 4 % */
+    BLOCK_SIZE = 2048, /* of the transform: BLOCK + TRACKED - 1 or more */
+    TRACK = 64,        /* maximum change of the lag between blocks, in samples: 4 % */
     TRACKED = 2 * TRACK + 1,
     GAP_BLOCKS = 2,
 };
 static const double pi = 3.141592653589793;
+/* All blocks of an exact copy have a correlation of 1, and a vowel has almost 1 at a lag that is
+ * wrong by one period. So a block is less trusted if its lag is not that of the stretch, and of
+ * equal blocks the first one counts: rounding must not choose. */
+static const double lag_price = 1e-4;
+static const double trust_tie = 1e-5;
 
 static double sinc(double x)
 {
@@ -136,36 +141,43 @@ void spsh__stretch_free(spsh__stretch *stretch)
 
 /* Memory of a correlation: spectra summed over blocks, and buffers for the transforms. */
 typedef struct workspace {
-    spsh__complex block[SIZE];
-    spsh__complex roots[SIZE / 2];
+    spsh__real_fft a; /* also transforms the sums back */
+    spsh__real_fft b;
     spsh__complex cross[SIZE / 2];
     double power_a[SIZE / 2];
     double power_b[SIZE / 2];
     double smooth_a[SIZE / 2];
     double smooth_b[SIZE / 2];
-    double lags[LAGS];
 } workspace;
+
+/* Transform count samples, followed by zeros. */
+static void transform(spsh__real_fft *fft, const double *samples, size_t count)
+{
+    memcpy(fft->samples, samples, count * sizeof(*samples));
+    memset(fft->samples + count, 0, (fft->size - count) * sizeof(*samples));
+    spsh__real_fft_forward(fft);
+}
+
+/* Return the conjugate of a times b. */
+static spsh__complex cross_of(spsh__complex a, spsh__complex b)
+{
+    return (spsh__complex){a.re * b.re + a.im * b.im, a.re * b.im - a.im * b.re};
+}
 
 static void add_block(workspace *work, const spsh__stretch *stretch, size_t first)
 {
     const size_t left = stretch->count - first;
     const size_t a_count = left < STEP ? left : STEP;
-    const size_t b_count = a_count + MARGIN;
-    memset(work->block, 0, sizeof(work->block));
-    for (size_t i = 0; i < a_count; i++)
-        work->block[i].re = stretch->a[first + i];
-    for (size_t i = 0; i < b_count; i++)
-        work->block[i].im = stretch->b[first + i];
-    spsh__fft(work->block, SIZE, work->roots);
+    transform(&work->a, stretch->a + first, a_count);
+    transform(&work->b, stretch->b + first, a_count + MARGIN);
     for (size_t k = 1; k < SIZE / 2; k++) {
-        const spsh__complex z = work->block[k];
-        const spsh__complex y = work->block[SIZE - k];
-        const spsh__complex a = {(z.re + y.re) / 2, (z.im - y.im) / 2};
-        const spsh__complex b = {(z.im + y.im) / 2, (y.re - z.re) / 2};
-        work->cross[k].re += a.re * b.re + a.im * b.im;
-        work->cross[k].im += a.re * b.im - a.im * b.re;
-        work->power_a[k] += a.re * a.re + a.im * a.im;
-        work->power_b[k] += b.re * b.re + b.im * b.im;
+        const spsh__complex a = work->a.bins[k];
+        const spsh__complex b = work->b.bins[k];
+        const spsh__complex cross = cross_of(a, b);
+        work->cross[k].re += cross.re;
+        work->cross[k].im += cross.im;
+        work->power_a[k] += cross_of(a, a).re;
+        work->power_b[k] += cross_of(b, b).re;
     }
 }
 
@@ -184,24 +196,21 @@ static void smooth(const double *x, double *out)
     }
 }
 
-/* Compute lags[l] = sum over i of a[i] b[i + l]: the inverse transform, by a forward transform of
- * the conjugate. */
-static void back_to_lags(workspace *work, bool is_white)
+/* Compute the inverse transform of the sums. Returns LAGS values, borrowed from work: value l is the
+ * sum over i of a[i] b[i + l]. */
+static const double *back_to_lags(workspace *work, bool is_white)
 {
-    memset(work->block, 0, sizeof(work->block));
     const size_t low = is_white ? BIN_LOW : 1;
     const size_t high = is_white ? BIN_HIGH : SIZE / 2;
+    memset(work->a.bins, 0, (SIZE / 2 + 1) * sizeof(*work->a.bins));
     for (size_t k = low; k < high; k++) {
-        double weight = 1;
+        double weight = 1.0 / SIZE;
         if (is_white)
-            weight = 1 / sqrt(work->smooth_a[k] * work->smooth_b[k]);
-        const spsh__complex value = {work->cross[k].re * weight, -work->cross[k].im * weight};
-        work->block[k] = value;
-        work->block[SIZE - k] = (spsh__complex){value.re, -value.im};
+            weight /= sqrt(work->smooth_a[k] * work->smooth_b[k]);
+        work->a.bins[k] = (spsh__complex){work->cross[k].re * weight, work->cross[k].im * weight};
     }
-    spsh__fft(work->block, SIZE, work->roots);
-    for (size_t lag = 0; lag < LAGS; lag++)
-        work->lags[lag] = work->block[lag].re / SIZE;
+    spsh__real_fft_inverse(&work->a);
+    return work->a.samples;
 }
 
 /* Find the largest magnitude, also between samples. Returns the signed value. */
@@ -250,26 +259,48 @@ static double whitened(workspace *work, double b_energy)
         b += work->power_b[k] / work->smooth_b[k];
         b_all += work->power_b[k] * 2 / SIZE;
     }
-    back_to_lags(work, true);
-    const double peak = find_peak(work->lags, LAGS, &place) * SIZE / 2;
+    const double peak = find_peak(back_to_lags(work, true), LAGS, &place) * SIZE / 2;
     const double value = peak / sqrt(a * b * (b_energy < b_all ? b_energy / b_all : 1));
     return value > 1 ? 1 : value < -1 ? -1 : value;
+}
+
+static void close_workspace(workspace *work)
+{
+    if (work == NULL)
+        return;
+    spsh__real_fft_close(&work->a);
+    spsh__real_fft_close(&work->b);
+    free(work);
+}
+
+static spsh_status open_workspace(workspace **ret_work, spsh_error *err)
+{
+    workspace *work = calloc(1, sizeof(*work));
+    spsh_status rc = work == NULL ? SPSH_NO_MEMORY(err) : SPSH_OK;
+    if (rc == SPSH_OK)
+        rc = spsh__real_fft_open(SIZE, &work->a, err);
+    if (rc == SPSH_OK)
+        rc = spsh__real_fft_open(SIZE, &work->b, err);
+    if (rc == SPSH_OK)
+        *ret_work = work;
+    else
+        close_workspace(work);
+    return rc;
 }
 
 spsh_status spsh__correlate(const spsh__stretch *stretch, spsh__correlation *ret_correlation,
                             spsh_error *err)
 {
-    workspace *work = calloc(1, sizeof(*work));
-    if (work == NULL)
-        return SPSH_NO_MEMORY(err);
+    workspace *work = NULL;
+    const spsh_status rc = open_workspace(&work, err);
+    if (rc != SPSH_OK)
+        return rc;
     *ret_correlation = (spsh__correlation){0};
-    spsh__fft_roots_init(work->roots, SIZE);
     for (size_t first = 0; first < stretch->count; first += STEP)
         add_block(work, stretch, first);
 
     double place = SPSH__LAG_MAX;
-    back_to_lags(work, false);
-    const double peak = find_peak(work->lags, LAGS, &place);
+    const double peak = find_peak(back_to_lags(work, false), LAGS, &place);
     const double whole = place < 0 ? 0 : place > LAGS - 1 ? LAGS - 1 : place;
     const double a = energy(stretch->a, stretch->count);
     const double b = energy(stretch->b + (size_t)lrint(whole), stretch->count);
@@ -278,7 +309,7 @@ spsh_status spsh__correlate(const spsh__stretch *stretch, spsh__correlation *ret
         ret_correlation->lag = place - SPSH__LAG_MAX;
         ret_correlation->ncc_white = whitened(work, b);
     }
-    free(work);
+    close_workspace(work);
     return SPSH_OK;
 }
 
@@ -289,10 +320,30 @@ typedef struct block_lag {
     bool is_loud;
 } block_lag;
 
-/* Find the best lag of one block within TRACK of `near`. */
-static void fit_block(const spsh__stretch *stretch, size_t index, double near, block_lag *block)
+/* A stretch, and buffers for the correlation of one block. */
+typedef struct tracker {
+    const spsh__stretch *stretch;
+    spsh__real_fft a;
+    spsh__real_fft b;
+} tracker;
+
+/* Correlate a block of a with b at TRACKED lags. Returns the sums, borrowed from the tracker. */
+static const double *correlate_block(tracker *t, const double *a, const double *b)
 {
-    double sums[TRACKED] = {0};
+    transform(&t->a, a, BLOCK);
+    transform(&t->b, b, BLOCK + TRACKED - 1);
+    for (size_t k = 0; k <= t->a.size / 2; k++) {
+        const spsh__complex cross = cross_of(t->a.bins[k], t->b.bins[k]);
+        t->a.bins[k] = (spsh__complex){cross.re / BLOCK_SIZE, cross.im / BLOCK_SIZE};
+    }
+    spsh__real_fft_inverse(&t->a);
+    return t->a.samples;
+}
+
+/* Find the best lag of one block within TRACK of `near`. */
+static void fit_block(tracker *t, size_t index, double near, block_lag *block)
+{
+    const spsh__stretch *stretch = t->stretch;
     const double *a = stretch->a + index * BLOCK;
     const int64_t start =
         (int64_t)(index * BLOCK) + SPSH__LAG_MAX + (int64_t)floor(near + 0.5) - TRACK;
@@ -302,10 +353,7 @@ static void fit_block(const spsh__stretch *stretch, size_t index, double near, b
     *block = (block_lag){.middle = ((double)index + 0.5) * BLOCK};
     if (start < 0 || start + TRACKED - 1 + BLOCK > b_size)
         return;
-    for (size_t lag = 0; lag < TRACKED; lag++) {
-        const double *b = stretch->b + start + (int64_t)lag;
-        sums[lag] = dot(a, b, BLOCK);
-    }
+    const double *sums = correlate_block(t, a, stretch->b + start);
     const double peak = find_peak(sums, TRACKED, &place);
     double whole = floor(place + 0.5);
     whole = whole < 0 ? 0 : whole > TRACKED - 1 ? TRACKED - 1 : whole;
@@ -328,8 +376,7 @@ static double median_of(double *x, size_t count)
 
 /* Fit the blocks outward from `from`, each near the line through the earlier good blocks on its
  * side. */
-static void track(const spsh__stretch *stretch, block_lag *blocks, size_t count, size_t from,
-                  double good_min)
+static void track(tracker *t, block_lag *blocks, size_t count, size_t from, double good_min)
 {
     for (int side = -1; side <= 1; side += 2) {
         double near = blocks[from].lag;
@@ -339,7 +386,7 @@ static void track(const spsh__stretch *stretch, block_lag *blocks, size_t count,
             i = side < 0 ? i - 1 : i + 1;
             const double away = (double)i - (double)good_at;
             const bool is_loud = blocks[i].is_loud;
-            fit_block(stretch, i, near + slope * away, &blocks[i]);
+            fit_block(t, i, near + slope * away, &blocks[i]);
             blocks[i].is_loud = is_loud;
             if (!is_loud || fabs(blocks[i].ncc) < good_min)
                 continue;
@@ -414,34 +461,43 @@ spsh_status spsh__follow_drift(const spsh__stretch *stretch, double lag, double 
                                double gap_max, spsh__drift *ret_drift, spsh_error *err)
 {
     const size_t count = stretch->count / BLOCK;
-    spsh_status rc = SPSH_OK;
+    tracker t = {.stretch = stretch};
     block_lag *blocks = calloc(count + 1, sizeof(*blocks));
     double *scratch = calloc(count * count + 2, sizeof(*scratch));
     double loudest = 0;
+    double most_trust = 0;
     size_t best = 0;
 
     *ret_drift = (spsh__drift){0};
-    if (blocks == NULL || scratch == NULL) {
-        rc = SPSH_NO_MEMORY(err);
+    spsh_status rc = blocks == NULL || scratch == NULL ? SPSH_NO_MEMORY(err) : SPSH_OK;
+    if (rc == SPSH_OK)
+        rc = spsh__real_fft_open(BLOCK_SIZE, &t.a, err);
+    if (rc == SPSH_OK)
+        rc = spsh__real_fft_open(BLOCK_SIZE, &t.b, err);
+    if (rc != SPSH_OK)
         goto out;
-    }
     for (size_t i = 0; i < count; i++) {
         const double loudness = energy(stretch->a + i * BLOCK, BLOCK);
         loudest = loudness > loudest ? loudness : loudest;
     }
     for (size_t i = 0; i < count; i++) {
-        fit_block(stretch, i, lag, &blocks[i]);
+        fit_block(&t, i, lag, &blocks[i]);
         /* 20 dB below the loudest block: quieter blocks contain as much codec noise as speech. */
         blocks[i].is_loud = loudest > 0 && energy(stretch->a + i * BLOCK, BLOCK) > loudest * 0.01;
-        if (blocks[i].is_loud && fabs(blocks[i].ncc) > fabs(blocks[best].ncc))
+        const double trust = fabs(blocks[i].ncc) - lag_price * fabs(blocks[i].lag - lag);
+        if (blocks[i].is_loud && trust > most_trust + trust_tie) {
+            most_trust = trust;
             best = i;
+        }
     }
     if (count > 0) {
-        track(stretch, blocks, count, best, good_min);
+        track(&t, blocks, count, best, good_min);
         find_gap(blocks, count, gap_max, ret_drift);
         sum_up(blocks, count, good_min, scratch, ret_drift);
     }
 out:
+    spsh__real_fft_close(&t.a);
+    spsh__real_fft_close(&t.b);
     free(blocks);
     free(scratch);
     return rc;
@@ -569,26 +625,26 @@ out:
 spsh_status spsh__find_tonality(const spsh__stretch *stretch, double *ret_share, spsh_error *err)
 {
     enum { PART = 1024, BINS = PART / 2, STRONGEST = 8 };
-    spsh__complex *block = calloc(PART + PART / 2, sizeof(*block));
+    spsh__real_fft fft = {0};
+    double window[PART];
     double power[BINS] = {0};
     double total = 0;
     double strong = 0;
 
     *ret_share = 0;
-    if (block == NULL)
-        return SPSH_NO_MEMORY(err);
-    spsh__complex *roots = block + PART;
-    spsh__fft_roots_init(roots, PART);
+    const spsh_status rc = spsh__real_fft_open(PART, &fft, err);
+    if (rc != SPSH_OK)
+        return rc;
+    for (size_t n = 0; n < PART; n++)
+        window[n] = 0.5 - 0.5 * cos(2 * pi * (double)n / PART);
     for (size_t first = 0; first < stretch->count; first += PART / 2) {
-        for (size_t n = 0; n < PART; n++) {
-            const double value = first + n < stretch->count ? stretch->a[first + n] : 0;
-            const double window = 0.5 - 0.5 * cos(2 * pi * (double)n / PART);
-            block[n] = (spsh__complex){value * window, 0};
-        }
-        spsh__fft(block, PART, roots);
+        for (size_t n = 0; n < PART; n++)
+            fft.samples[n] = first + n < stretch->count ? stretch->a[first + n] * window[n] : 0;
+        spsh__real_fft_forward(&fft);
         for (size_t k = 0; k < BINS; k++)
-            power[k] += block[k].re * block[k].re + block[k].im * block[k].im;
+            power[k] += cross_of(fft.bins[k], fft.bins[k]).re;
     }
+    spsh__real_fft_close(&fft);
     qsort(power, BINS, sizeof(power[0]), spsh__compare_real);
     for (size_t k = 0; k < BINS; k++) {
         total += power[k];
@@ -596,6 +652,5 @@ spsh_status spsh__find_tonality(const spsh__stretch *stretch, double *ret_share,
     }
     if (total > 0)
         *ret_share = strong / total;
-    free(block);
     return SPSH_OK;
 }

@@ -8,7 +8,6 @@
 #include "fft.h"
 
 #include <float.h>
-#include <math.h>
 
 #if FLT_EVAL_METHOD != 0
 #error "fingerprints need floats that are evaluated as floats (on 32-bit x86: -msse2 -mfpmath=sse)"
@@ -130,51 +129,4 @@ size_t spsh__fft_position(size_t bin, size_t size)
         bin >>= 2;
     }
     return position;
-}
-
-void spsh__fft_roots_init(spsh__complex *roots, size_t size)
-{
-    const double turn_angle = 6.283185307179586;
-    for (size_t k = 0; k < size / 2; k++) {
-        const double angle = turn_angle * (double)k / (double)size;
-        roots[k] = (spsh__complex){cos(angle), -sin(angle)};
-    }
-}
-
-static void reverse_bits(spsh__complex *x, size_t size)
-{
-    size_t reversed = 0;
-    for (size_t i = 1; i < size; i++) {
-        size_t bit = size / 2;
-        while ((reversed & bit) != 0) {
-            reversed ^= bit;
-            bit /= 2;
-        }
-        reversed |= bit;
-        if (i < reversed) {
-            const spsh__complex other = x[i];
-            x[i] = x[reversed];
-            x[reversed] = other;
-        }
-    }
-}
-
-void spsh__fft(spsh__complex *x, size_t size, const spsh__complex *roots)
-{
-    calm_processor();
-    reverse_bits(x, size);
-    for (size_t half = 1; half < size; half *= 2) {
-        const size_t stride = size / (2 * half);
-        for (size_t start = 0; start < size; start += 2 * half) {
-            for (size_t k = 0; k < half; k++) {
-                const spsh__complex w = roots[k * stride];
-                spsh__complex *low = &x[start + k];
-                spsh__complex *high = low + half;
-                const double re = high->re * w.re - high->im * w.im;
-                const double im = high->re * w.im + high->im * w.re;
-                *high = (spsh__complex){low->re - re, low->im - im};
-                *low = (spsh__complex){low->re + re, low->im + im};
-            }
-        }
-    }
 }

@@ -1,9 +1,8 @@
-/* fft.h: the two Fourier transforms of this folder.
+/* fft.h: the Fourier transform that is part of the definition of the fingerprint.
  *
- * spsh__fft_lanes is part of the definition of the fingerprint: single precision, with every
- * operation in the order of FINGERPRINT.md. It computes four independent transforms in
- * parallel lanes, which makes it fast without changing the order of additions. spsh__fft is an
- * ordinary double-precision transform for correlations. No stored result depends on its last bits.
+ * It has single precision, with every operation in the order of FINGERPRINT.md. It computes four
+ * independent transforms in parallel lanes, which makes it fast without changing the order of
+ * additions. Correlations use real_fft.h.
  */
 #ifndef SPSH_DEDUP_FFT_H
 #define SPSH_DEDUP_FFT_H
@@ -30,16 +29,5 @@ void spsh__fft_circle_init(spsh__fft_circle *circle);
  * spsh__fft_position(k, size). */
 void spsh__fft_lanes(const spsh__fft_circle *circle, spsh__lanes *re, spsh__lanes *im, size_t size);
 size_t spsh__fft_position(size_t bin, size_t size);
-
-typedef struct spsh__complex {
-    double re, im;
-} spsh__complex;
-
-/* Forward transform in place. size is a power of two, at least 2. roots are from
- * spsh__fft_roots_init. */
-void spsh__fft(spsh__complex *x, size_t size, const spsh__complex *roots);
-
-/* Write size / 2 roots of unity. */
-void spsh__fft_roots_init(spsh__complex *roots, size_t size);
 
 #endif
