@@ -1,7 +1,11 @@
-/* unit_frames.c: the arithmetic of features. Transforms are compared with sums of cosines,
- * logarithms with libm, and whole frames with formulas in double. Also edges, and identical bits
- * from every instruction set. */
+/* unit_frames.c: the arithmetic of features. Transforms are compared with sums of cosines
+ * and with FFTW, logarithms with libm, and whole frames with formulas in double. Also edges, and
+ * identical bits from every instruction set. */
 #include <math.h>
+
+#ifdef TEST_FFTW
+#include <fftw3.h>
+#endif
 
 #include "fault_alloc.h"
 #include "features/featgen_state.h"
@@ -90,50 +94,82 @@ static double uniform(uint64_t *state)
 
 /* ---- transforms ---- */
 
-/* Compare with a plain sum, whose cosines come from a table. */
-static void check_transform(const spsh__frames_isa *isa, uint32_t size, uint64_t *state)
+/* A random signal and the powers that featgen computes from it. */
+typedef struct bare_spectrum {
+    uint32_t size;
+    uint32_t bins;
+    uint32_t prime_max;
+    float *x;
+    float *powers;
+    double norm; /* of x */
+} bare_spectrum;
+
+static bare_spectrum make_spectrum(const spsh__frames_isa *isa, uint32_t size, uint64_t *state)
 {
     const spsh_feature_options features = bare_transform(size);
     spsh_featgen *featgen = open_features(&features);
-    const uint32_t bins = size / 2 + 1;
-    float *x = calloc(size + (size_t)SPSH__WINDOW_SLACK, sizeof(float));
-    double *circle = calloc(size, sizeof(double));
-    float *rows = calloc((size_t)isa->lanes * bins, sizeof(float));
+    bare_spectrum s = {size, size / 2 + 1, featgen->tables.fft.prime_max, NULL, NULL, 0};
+    s.x = calloc(size + (size_t)SPSH__WINDOW_SLACK, sizeof(float));
+    s.powers = calloc(s.bins, sizeof(float));
+    float *rows = calloc((size_t)isa->lanes * s.bins, sizeof(float));
     const size_t scratch_bytes = spsh__frames_scratch_bytes(&featgen->tables, isa->lanes);
     void *scratch = aligned_alloc(64, (scratch_bytes + 63) / 64 * 64);
-    REQUIRE(x != NULL && circle != NULL && rows != NULL && scratch != NULL);
+    REQUIRE(s.x != NULL && s.powers != NULL && rows != NULL && scratch != NULL);
     double energy = 0;
     for (uint32_t i = 0; i < size; i++) {
-        x[i] = (float)(2 * uniform(state) - 1);
-        energy += (double)x[i] * (double)x[i];
-        circle[i] = cos(2 * PI * i / size);
+        s.x[i] = (float)(2 * uniform(state) - 1);
+        energy += (double)s.x[i] * (double)s.x[i];
     }
+    s.norm = sqrt(energy);
     const float *windows[SPSH__LANES_MAX];
     for (uint32_t lane = 0; lane < SPSH__LANES_MAX; lane++)
-        windows[lane] = x;
+        windows[lane] = s.x;
     isa->frames_fn(&featgen->tables, windows, isa->lanes, scratch, rows);
-    const uint32_t step = (bins > 2000 ? bins / 700 : 1) * (bins > 100 ? stride : 1);
+    memcpy(s.powers, rows + (size_t)(isa->lanes - 1) * s.bins, s.bins * sizeof(float));
+    free(rows), free(scratch);
+    spsh_featgen_close(featgen);
+    return s;
+}
+
+/* Return how far the amplitude of a bin is from the true one, as a share of the norm. */
+static double error_of(const bare_spectrum *s, uint32_t bin, double re, double im)
+{
+    return fabs(sqrt((double)s->powers[bin]) - sqrt(re * re + im * im)) / s->norm;
+}
+
+/* Check the largest error, and free the spectrum. The rounding noise of an amplitude grows with the
+ * square root of the number of passes. A prime factor p sums p terms. */
+static void end_spectrum(bare_spectrum *s, double worst)
+{
+    const double limit = 0x1p-24 * (12 + 0.25 * s->prime_max);
+    CHECK(worst < limit);
+    if (worst >= limit)
+        fprintf(stderr, "    %u points: off by %g of the norm\n", s->size, worst);
+    free(s->x), free(s->powers);
+}
+
+/* Compare with a plain sum, whose cosines come from a table. */
+static void check_transform(const spsh__frames_isa *isa, uint32_t size, uint64_t *state)
+{
+    bare_spectrum s = make_spectrum(isa, size, state);
+    double *circle = calloc(size, sizeof(double));
+    REQUIRE(circle != NULL);
+    for (uint32_t i = 0; i < size; i++)
+        circle[i] = cos(2 * PI * i / size);
+    const uint32_t step = (s.bins > 2000 ? s.bins / 700 : 1) * (s.bins > 100 ? stride : 1);
     double worst = 0;
-    for (uint32_t k = 0; k < bins; k += step) {
+    for (uint32_t k = 0; k < s.bins; k += step) {
         double re = 0;
         double im = 0;
         for (uint32_t i = 0; i < size; i++) {
             const uint64_t turn = (uint64_t)k * i % size;
-            re += (double)x[i] * circle[turn];
-            im += (double)x[i] * sin(2 * PI * (double)turn / size);
+            re += (double)s.x[i] * circle[turn];
+            im += (double)s.x[i] * sin(2 * PI * (double)turn / size);
         }
-        const double got = sqrt((double)rows[(size_t)(isa->lanes - 1) * bins + k]);
-        const double off = fabs(got - sqrt(re * re + im * im)) / sqrt(energy);
-        worst = off > worst ? off : worst;
+        worst = fmax(worst, error_of(&s, k, re, im));
     }
-    /* The rounding noise of an amplitude grows with the square root of the number of passes. A
-     * prime factor p sums p terms. */
-    const double limit = 0x1p-24 * (12 + 0.25 * featgen->tables.fft.prime_max);
-    CHECK(worst < limit);
-    if (worst >= limit)
-        fprintf(stderr, "    %u points: off by %g of the norm\n", size, worst);
-    free(x), free(circle), free(rows), free(scratch);
-    spsh_featgen_close(featgen);
+    free(circle);
+    end_spectrum(&s, worst);
 }
 
 static void test_transforms(void)
@@ -148,6 +184,40 @@ static void test_transforms(void)
     check_transform(spsh__frames_isa_named("scalar"), 512, &state);
     check_transform(spsh__frames_isa_named("scalar"), 7 * 9 * 5, &state);
 }
+
+/* Compare every bin of every size up to 2048 with FFTW in double precision, and of some larger
+ * sizes: of each radix, with large primes, and the largest one. */
+#ifdef TEST_FFTW
+static void check_by_fftw(uint32_t size, uint64_t *state)
+{
+    bare_spectrum s = make_spectrum(spsh__frames_isa_best(), size, state);
+    double *in = fftw_alloc_real(size);
+    fftw_complex *out = fftw_alloc_complex(s.bins);
+    REQUIRE(in != NULL && out != NULL);
+    fftw_plan plan = fftw_plan_dft_r2c_1d((int)size, in, out, FFTW_ESTIMATE);
+    REQUIRE(plan != NULL);
+    for (uint32_t i = 0; i < size; i++)
+        in[i] = (double)s.x[i];
+    fftw_execute(plan);
+    double worst = 0;
+    for (uint32_t k = 0; k < s.bins; k++)
+        worst = fmax(worst, error_of(&s, k, out[k][0], out[k][1]));
+    fftw_destroy_plan(plan);
+    fftw_free(in);
+    fftw_free(out);
+    end_spectrum(&s, worst);
+}
+
+static void test_transforms_by_fftw(void)
+{
+    static const uint32_t large[] = {2205, 4000, 4999, 8192, 11025, 16807, 19683, 22050, 32768};
+    uint64_t state = test_seed(62);
+    for (uint32_t size = 2; size <= 2048; size += stride)
+        check_by_fftw(size, &state);
+    for (size_t i = 0; i < sizeof(large) / sizeof(large[0]); i++)
+        check_by_fftw(large[i], &state);
+}
+#endif
 
 /* ---- logarithms ---- */
 
@@ -775,6 +845,9 @@ TEST_MAIN(unit_frames)
 {
     stride = (uint32_t)test_stride(argc, argv, 11);
     RUN(test_transforms);
+#ifdef TEST_FFTW
+    RUN(test_transforms_by_fftw);
+#endif
     RUN(test_logarithms);
     RUN(test_against_double);
     RUN(test_frame_counts);
