@@ -52,11 +52,12 @@ if [ -z "$cuda" ] && [ ! -e "$soxr_build/libsoxr.so.0" ]; then
     run cmake --build "$work/soxr"
 fi
 
+# KISS FFT instead of FFTW, which is under the GPL.
 # The command and the extension share the libraries. Keep paths of this machine out: no RPATH, no
 # source paths. MPI must match the machine, so the wheel has none: training over several processes
 # uses --rendezvous.
 flags="-ffile-prefix-map=$PWD=."
-settings="-DBUILD_SHARED_LIBS=ON -DSPEECHSHARD_MPI=OFF -DSPEECHSHARD_STATIC_LIBARCHIVE=ON -DCMAKE_SKIP_RPATH=ON
+settings="-DBUILD_SHARED_LIBS=ON -DSPEECHSHARD_MPI=OFF -DSPEECHSHARD_STATIC_LIBARCHIVE=ON -DSPEECHSHARD_FFT=kissfft -DCMAKE_SKIP_RPATH=ON
     -DCMAKE_C_FLAGS=$flags -DCMAKE_EXE_LINKER_FLAGS=-s -DCMAKE_SHARED_LINKER_FLAGS=-s -DCMAKE_MODULE_LINKER_FLAGS=-s
     ${CMAKE_ARGS:-}"
 if [ -n "$cuda" ]; then

@@ -28,6 +28,7 @@ LICENSES = {
     "libbz2-1.0": "bzip2-1.0.6",
     "libflac12": "BSD-3-Clause",
     "libjansson4": "MIT",
+    "libkissfft-float131": "BSD-3-Clause",
     "liblz4-1": "BSD-2-Clause",
     "liblzma5": "LicenseRef-Public-Domain",
     "libmp3lame0": "LGPL-2.0-or-later",
