@@ -5,7 +5,7 @@
  *
  * `copies`: each copy, whole and cut to 1, 2, and 3 s, against its source and against every other
  * source of its group. `all`: every two files of a group, all different (hard negatives). LIST:
- * recordings.h (transform.sh writes it). Output: a line of tab-separated values for each true pair,
+ * recordings.h (copies_kit.py writes WORK/list.tsv). Output: a line of tab-separated values for each true pair,
  * and for each false pair that got a class other than none and reread or came close to one. Then a
  * summary. report.py makes tables.
  */

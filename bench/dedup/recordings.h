@@ -1,7 +1,7 @@
 /* recordings.h: the recordings of a list, for benchmarks whose truth is known.
  *
  * A list has lines of family, group, id, and path, separated by tabs. Family `source` holds the
- * originals. A copy has the group and id of its source. transform.sh writes such a list. An error
+ * originals. A copy has the group and id of its source. copies_kit.py writes such a list. An error
  * stops the program.
  */
 #ifndef RECORDINGS_H

@@ -1,11 +1,11 @@
-/* show_pairs.c: the judge's opinion of each pair of a dataset whose utterances are copies of one
- * clip.
+/* show_pairs.c: the judge's opinion of each pair of copies of one clip.
  *
- *     show_pairs DATASET > pairs.tsv
+ *     show_pairs FIRST DATASET... > pairs.tsv
  *
- * Two utterances are copies if their ids have the same last part without its extension. Output: a
- * line per pair: both ids and the strongest class that the comparison at every offset finds, or
- * `none`. short_clips.py reads it. The dataset must have fingerprints.
+ * Each utterance of FIRST is compared with its copies in the other datasets. Copies have the same
+ * last part of the id up to its @. Output: a line per pair: both ids and the strongest class
+ * that the comparison at every offset finds, or `none`. copies_kit.py reads it. The datasets must
+ * have fingerprints.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -48,7 +48,7 @@ static named *read_names(const spsh__print_set *set, size_t *ret_count)
         must(name->id != NULL, "id");
         const char *slash = strrchr(name->id, '/');
         name->clip = slash == NULL ? name->id : slash + 1;
-        name->clip_length = strcspn(name->clip, ".");
+        name->clip_length = strcspn(name->clip, "@");
         name->ordinal = i;
     }
     spsh__set_readers_close(&readers);
@@ -68,17 +68,24 @@ static spsh_status keep_strongest(void *user, const spsh__match *match, spsh_err
 
 int main(int argc, char **argv)
 {
-    must(argc == 2, "usage: show_pairs DATASET");
-    const spsh_dedup_source source = {argv[1], NULL, SPSH_SIDE_TRAIN};
+    enum { DATASETS_MAX = 64 };
+    must(argc >= 3 && argc <= DATASETS_MAX, "usage: show_pairs FIRST DATASET...");
+    spsh_dedup_source sources[DATASETS_MAX];
+    for (int i = 1; i < argc; i++)
+        sources[i - 1] =
+            (spsh_dedup_source){argv[i], NULL, i == 1 ? SPSH_SIDE_TRAIN : SPSH_SIDE_TEST};
     const spsh__judge_options options = {.threads = 1};
     spsh__print_set *set = NULL;
     spsh__judge *judge = NULL;
     size_t count = 0;
-    check_ok(spsh__print_set_open(&source, 1, NULL, &set, &failure));
+    check_ok(spsh__print_set_open(sources, (size_t)argc - 1, NULL, &set, &failure));
     check_ok(spsh__judge_open(set, &options, &judge, &failure));
     named *names = read_names(set, &count);
     for (size_t i = 0; i < count; i++) {
         for (size_t k = i + 1; k < count && compare_named(&names[i], &names[k]) == 0; k++) {
+            if (spsh__print_set_side(set, names[i].ordinal) ==
+                spsh__print_set_side(set, names[k].ordinal))
+                continue;
             spsh_copy_class strongest = SPSH_COPY_NONE;
             check_ok(spsh__judge_pair(judge, names[i].ordinal, names[k].ordinal,
                                       (spsh__match_sink){keep_strongest, &strongest}, &failure));
