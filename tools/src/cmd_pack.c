@@ -3,70 +3,16 @@
 #include <string.h>
 
 #include "cli/cli.h"
+#include "cli/part.h"
 #include "commands.h"
 #include "print/launch_out.h"
 #include "print/pack_out.h"
+#include "print/pack_view.h"
 #include "speechshard/decimal.h"
 #include "speechshard/nearest_word.h"
 #include "speechshard/options.h"
 
 #define LAYOUTS_MAX ((size_t)64)
-
-/* The progress line shows the phases of spsh_pack. */
-typedef struct pack_view {
-    spsh_progress line;
-    const char *phase;
-    uint64_t utterances, rejected_rows;
-} pack_view;
-
-static void on_counts(void *user, uint64_t utterances, uint64_t rejected_rows)
-{
-    pack_view *view = (pack_view *)user;
-    view->utterances = utterances;
-    view->rejected_rows = rejected_rows;
-}
-
-/* Begin a new progress line for a phase of spsh_pack. */
-static void begin_phase(pack_view *view, const char *phase, uint64_t total)
-{
-    static const struct {
-        const char *phase, *label, *unit;
-    } known[] = {
-        {"unpack", "unpack", "B"},
-        {"scan", "scan", "files"},
-        {"pack", "pack", "B"},
-        {"names", "merge: names", "shards"},
-        {"records", "merge: records", "shards"},
-        {"copies", "merge: copies", "entries"},
-        {"index", "merge: index", "shards"},
-        {"ids", "merge: ids", "utterances"},
-        {"views", "merge: views", "entries"},
-    };
-    const char *label = phase, *unit = "";
-    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
-        if (strcmp(known[i].phase, phase) == 0) {
-            label = known[i].label;
-            unit = known[i].unit;
-        }
-    }
-    if (view->phase != NULL)
-        spsh__progress_end(&view->line);
-    view->phase = phase;
-    spsh__progress_begin(&view->line, label, unit, total);
-}
-
-static int on_progress(void *user, const char *phase, uint64_t done, uint64_t total)
-{
-    pack_view *view = (pack_view *)user;
-    char text[96];
-
-    if (view->phase == NULL || strcmp(view->phase, phase) != 0)
-        begin_phase(view, phase, total);
-    (void)snprintf(text, sizeof(text), "%s utterances, %s rejected",
-                   SPSH_SHOW_COUNT(view->utterances), SPSH_SHOW_COUNT(view->rejected_rows));
-    spsh__progress_update(&view->line, done, strcmp(phase, "pack") == 0 ? text : NULL);
-    return *spsh__cli_interrupted();
-}
 
 /* Parse a percentage such as "5%", "0.5 %", or "5" as millionths. */
 static bool parse_percent(const char *text, uint64_t *ret_ppm)
@@ -103,6 +49,12 @@ typedef struct pack_arguments {
     uint64_t shard_bytes;
     uint64_t memory_bytes;
     uint64_t jobs;
+    const char *part_text;
+    uint64_t part;
+    uint64_t part_count;
+    uint64_t lease_s;
+    bool plan_only;
+    bool merge;
     bool trust_headers;
     bool follow_links;
     bool strict;
@@ -115,6 +67,19 @@ static bool is_layout(const char *name)
         if (strcmp(name, spsh_pack_layout_name(i)) == 0)
             return true;
     return false;
+}
+
+/* Check the options of a pack on many machines. */
+static int settle_part(pack_arguments *a)
+{
+    if (a->plan_only && a->part_text != NULL)
+        return spsh__cli_usage("pack", "--plan-only packs nothing, so it excludes --part");
+    if (a->merge && a->part_text == NULL)
+        return spsh__cli_usage("pack", "--merge needs --part; without --part a pack always merges");
+    if (a->part_text == NULL)
+        return SPSH_CLI_RUN;
+    const int rc = spsh__part_take("pack", a->part_text, &a->part, &a->part_count);
+    return rc == SPSH_EXIT_DONE ? SPSH_CLI_RUN : rc;
 }
 
 /* Check options that depend on each other. Returns SPSH_CLI_RUN if they are consistent. */
@@ -176,38 +141,12 @@ static void fill(const pack_arguments *a, spsh_pack_options *options)
     options->shard_bytes = a->shard_bytes;
     options->memory_bytes = a->memory_bytes;
     options->threads = (uint32_t)a->jobs;
-    options->log_fn = spsh__cli_log;
-    options->progress_fn = on_progress;
-    options->counts_fn = on_counts;
-}
-
-static int print_result(const char *output, const spsh_pack_report *report, bool is_pcm, bool json)
-{
-    const spsh_pack_facts *facts = spsh_pack_report_facts(report);
-
-    if (facts->is_already_packed) {
-        spsh__cli_message(
-            "%s: packed already from the same list of files with the same options; nothing to do",
-            output);
-        return SPSH_EXIT_DONE;
-    }
-    if (json && !facts->is_withheld)
-        spsh__pack_print_json(stdout, output);
-    else
-        spsh__pack_print(stdout, report, is_pcm);
-    if (facts->rejected > 0)
-        spsh__cli_message("%s %s rejected: %s/reports/rejects.jsonl has the reasons",
-                          SPSH_SHOW_COUNT(facts->rejected),
-                          facts->rejected == 1 ? "row was" : "rows were", output);
-    if (facts->is_withheld)
-        spsh__cli_error(
-            "%s: not published, since --strict allows no rejects; without it the same command "
-            "publishes the packed utterances; after repairing the corpus, remove %s first",
-            output, output);
-    else if (facts->has_too_many_rejects)
-        spsh__cli_error("%s: published, but more rows were rejected than --max-rejects allows",
-                        output);
-    return facts->is_withheld || facts->has_too_many_rejects ? SPSH_EXIT_FAILED : SPSH_EXIT_DONE;
+    options->is_part = a->part_text != NULL;
+    options->is_plan_only = a->plan_only;
+    options->merges_parts = a->merge;
+    options->part = (uint32_t)a->part;
+    options->part_count = (uint32_t)a->part_count;
+    options->lease_s = (uint32_t)a->lease_s;
 }
 
 /* The library names members of spsh_pack_options. */
@@ -224,7 +163,7 @@ static int fail(spsh_error *err)
 
 static int run(const spsh_cli_args *args, const pack_arguments *a, spsh_pack_options *options)
 {
-    pack_view view = {.phase = NULL};
+    spsh__pack_view view = {.phase = NULL};
     spsh_pack_report *report = NULL;
     spsh_ffmpeg *ffmpeg = NULL;
     spsh_error err = SPSH_ERROR_INIT;
@@ -241,14 +180,12 @@ static int run(const spsh_cli_args *args, const pack_arguments *a, spsh_pack_opt
     options->corpora = (const char *const *)args->operands;
     options->corpus_count = (size_t)args->operand_count;
     options->ffmpeg = ffmpeg;
-    options->user = &view;
-    spsh__cli_watch_signals();
+    spsh__pack_view_begin(&view, options);
     const spsh_status status = spsh_pack(options, &report, &err);
-    if (view.phase != NULL)
-        spsh__progress_end(&view.line);
+    spsh__pack_view_end(&view);
     const bool is_pcm = a->codec == 2 || (a->codec < 0 && a->rate_hz != 0);
-    const int rc =
-        status == SPSH_OK ? print_result(a->output, report, is_pcm, a->json) : fail(&err);
+    const int rc = status == SPSH_OK ? spsh__pack_print_result(a->output, report, is_pcm, a->json)
+                                     : fail(&err);
     spsh_pack_report_free(report);
     spsh_ffmpeg_close(ffmpeg);
     return spsh__cli_finish(rc);
@@ -261,14 +198,16 @@ static int list_layouts(void)
     return spsh__cli_finish(SPSH_EXIT_DONE);
 }
 
-static int start(const pack_arguments *a, const spsh_cli_args *args)
+static int start(pack_arguments *a, const spsh_cli_args *args)
 {
     spsh_pack_options pack = SPSH_PACK_OPTIONS_INIT;
     if (a->layout != NULL && strcmp(a->layout, "list") == 0)
         return list_layouts();
     if (args->operand_count == 0)
         return spsh__cli_usage("pack", "a corpus is missing: a folder, an archive, or a manifest");
-    const int rc = settle(a, &pack);
+    int rc = settle(a, &pack);
+    if (rc == SPSH_CLI_RUN)
+        rc = settle_part(a);
     return rc != SPSH_CLI_RUN ? rc : run(args, a, &pack);
 }
 
@@ -282,7 +221,8 @@ static const char examples[] =
     "speechshard pack LibriSpeech/ -o libri.spsh\n"
     "speechshard pack cv-corpus-25.0-2026-03-09-de.tar.gz -o cv-de.spsh\n"
     "speechshard pack manifest.tsv -o corpus.spsh --codec pcm --rate 16000\n"
-    "speechshard pack de/ fr/ it/ -o three.spsh --domain dir:-1\n";
+    "speechshard pack de/ fr/ it/ -o three.spsh --domain dir:-1\n"
+    "speechshard pack corpus/ -o corpus.spsh --part 3/16   # on each machine, then merge\n";
 
 int spsh__cmd_pack(int argc, char **argv)
 {
@@ -347,6 +287,17 @@ int spsh__cmd_pack(int argc, char **argv)
         {"memory", 0, SPSH_CLI_SIZE, "SIZE",
          "memory for audio in flight and for sorting (default: 256M)", &a.memory_bytes,
          SPSH_PACK_MEMORY_BYTES_MIN, 0},
+        {"part", 0, SPSH_CLI_TEXT, "I/N|auto",
+         "pack the share I of N, counted from 0, and units whose process is lost; auto: take I and "
+         "N from the scheduler; see `speechshard merge` (default: all, then merge)",
+         &a.part_text, 0, 0},
+        {"plan-only", 0, SPSH_CLI_FLAG, NULL, "make the plan for parts, and pack nothing",
+         &a.plan_only, 0, 0},
+        {"merge", 0, SPSH_CLI_FLAG, NULL,
+         "with --part: if this part finds all units packed, publish the dataset", &a.merge, 0, 0},
+        {"lease", 0, SPSH_CLI_COUNT, "SECONDS",
+         "time without a sign of life after which other parts take over a unit (default: 60)",
+         &a.lease_s, 1, SPSH_PACK_LEASE_S_MAX},
         {"json", 0, SPSH_CLI_FLAG, NULL, "print the report as JSON", &a.json, 0, 0},
         SPSH_CLI_OPTIONS_END,
     };

@@ -6,6 +6,7 @@
 /* clang-format off */
 #define SPSH_COMMANDS(X_) \
     X_(pack, "pack speech corpora into a dataset") \
+    X_(merge, "publish a dataset that was packed in parts") \
     X_(info, "describe a dataset") \
     X_(ls, "list the utterances") \
     X_(cat, "write one utterance as a WAV file") \

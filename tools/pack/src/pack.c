@@ -13,8 +13,6 @@
 struct spsh_pack_report {
     spsh_pack_facts facts;
     spsh__pack_result result; /* owns the strings */
-    char **corpora;           /* absolute paths */
-    size_t corpus_count;
     spsh_pack_source *sources;
     spsh_pack_part *domains, *splits;
     spsh_pack_reject rejects[SPSH_REJECT_COUNT];
@@ -58,7 +56,7 @@ static bool copy_sources(spsh_pack_report *report, const spsh__facts *f)
     for (size_t i = 0; report->sources != NULL && i < f->sources.count; i++) {
         const spsh__source *source = &f->sources.items[i];
         report->sources[i] =
-            (spsh_pack_source){.corpus = report->corpora[source->operand],
+            (spsh_pack_source){.corpus = report->result.corpora[source->operand],
                                .root = source->root,
                                .layout = source->layout,
                                .rows_in = spsh__source_rows_in(&source->rows),
@@ -105,6 +103,13 @@ static void copy_counts(spsh_pack_facts *to, const spsh__pack_result *result)
     to->without_text = c->text_missing;
     to->decode_ns = result->decode_ns;
     to->decode_audio_ms = result->decode_audio_ms;
+    to->is_share = result->is_share;
+    to->is_plan_only = result->is_plan_only;
+    to->unit_count = result->unit_count;
+    to->planned = result->planned;
+    to->units_packed = result->units_packed;
+    to->units_taken_over = result->units_taken_over;
+    to->units_left = result->units_left;
 }
 
 /* Fill in all facts of the report. False: out of memory. */
@@ -115,7 +120,7 @@ static bool fill_report(spsh_pack_report *report)
 
     copy_counts(to, &report->result);
     copy_rejects(report);
-    if (f == NULL) /* the dataset was already packed */
+    if (f == NULL) /* already packed, or only a share */
         return true;
     memcpy(to->dataset_id, f->dataset_id, sizeof(to->dataset_id));
     to->rows_in = spsh__source_rows_in(&f->rows);
@@ -178,9 +183,6 @@ void spsh_pack_report_free(spsh_pack_report *report)
     if (report == NULL)
         return;
     spsh__pack_result_free(&report->result);
-    for (size_t i = 0; i < report->corpus_count; i++)
-        free(report->corpora[i]);
-    free(report->corpora);
     free(report->sources);
     free(report->domains);
     free(report->splits);
@@ -189,42 +191,54 @@ void spsh_pack_report_free(spsh_pack_report *report)
 
 /* ---- packing ---- */
 
-/* Make the paths absolute, so that an interrupted pack can be resumed from any folder. */
-static spsh_status resolve_corpora(spsh_pack_report *report, const spsh_pack_options *options,
+/* Make the paths absolute, so that an interrupted pack can be resumed from any folder. ret_corpora:
+ * as many as options->corpora; NULL where there is none yet. */
+static spsh_status resolve_corpora(const spsh_pack_options *options, char **ret_corpora,
                                    spsh_error *err)
 {
-    report->corpora = (char **)calloc(options->corpus_count, sizeof(*report->corpora));
-    if (report->corpora == NULL)
-        return SPSH_NO_MEMORY(err);
     for (size_t i = 0; i < options->corpus_count; i++) {
         const char *corpus = options->corpora[i];
-        report->corpora[i] = strcmp(corpus, "-") == 0 ? strdup("-") : realpath(corpus, NULL);
-        if (report->corpora[i] == NULL) {
+        ret_corpora[i] = strcmp(corpus, "-") == 0 ? strdup("-") : realpath(corpus, NULL);
+        if (ret_corpora[i] == NULL) {
             const int os_errno = errno;
             return os_errno == ENOMEM ? SPSH_NO_MEMORY(err)
                                       : SPSH_FAIL_OS(err, spsh_io_status(os_errno), os_errno,
                                                      "%s: %s", corpus, strerror(os_errno));
         }
-        report->corpus_count = i + 1;
     }
     return SPSH_OK;
 }
 
-spsh_status spsh_pack(const spsh_pack_options *options, spsh_pack_report **ret_report,
-                      spsh_error *err)
+static spsh_status pack_resolved(spsh_pack_options *taken, spsh_pack_report *report,
+                                 spsh_error *err)
+{
+    const size_t count = taken->corpus_count;
+    char **corpora = (char **)calloc(count, sizeof(*corpora));
+    if (corpora == NULL)
+        return SPSH_NO_MEMORY(err);
+    spsh_status rc = resolve_corpora(taken, corpora, err);
+    if (rc == SPSH_OK) {
+        taken->corpora = (const char *const *)corpora;
+        rc = spsh__pack_run(taken, &report->result, err);
+    }
+    for (size_t i = 0; i < count; i++)
+        free(corpora[i]);
+    free(corpora);
+    return rc;
+}
+
+static spsh_status run(const spsh_pack_options *options, bool is_merge,
+                       spsh_pack_report **ret_report, spsh_error *err)
 {
     spsh_pack_options taken = SPSH_PACK_OPTIONS_INIT;
-    spsh_status rc = spsh__pack_options_take(options, &taken, err);
+    spsh_status rc = spsh__pack_options_take(options, is_merge, &taken, err);
     if (rc != SPSH_OK)
         return rc;
     spsh_pack_report *report = (spsh_pack_report *)calloc(1, sizeof(*report));
     if (report == NULL)
         return SPSH_NO_MEMORY(err);
-    rc = resolve_corpora(report, &taken, err);
-    if (rc == SPSH_OK) {
-        taken.corpora = (const char *const *)report->corpora;
-        rc = spsh__pack_run(&taken, &report->result, err);
-    }
+    rc = is_merge ? spsh__pack_merge_run(&taken, &report->result, err)
+                  : pack_resolved(&taken, report, err);
     if (rc == SPSH_OK && !fill_report(report))
         rc = SPSH_NO_MEMORY(err);
     if (rc == SPSH_OK)
@@ -232,4 +246,16 @@ spsh_status spsh_pack(const spsh_pack_options *options, spsh_pack_report **ret_r
     else
         spsh_pack_report_free(report);
     return rc;
+}
+
+spsh_status spsh_pack(const spsh_pack_options *options, spsh_pack_report **ret_report,
+                      spsh_error *err)
+{
+    return run(options, false, ret_report, err);
+}
+
+spsh_status spsh_pack_merge(const spsh_pack_options *options, spsh_pack_report **ret_report,
+                            spsh_error *err)
+{
+    return run(options, true, ret_report, err);
 }

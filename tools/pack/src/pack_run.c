@@ -1,8 +1,9 @@
-/* pack_run.c: run a whole pack: lock, plan or resume, units, threshold, merge, reports, cleanup.
+/* pack_run.c: run a whole pack or a share of it: plan, units, merge.
  *
- * Publishing the manifest completes the pack. Before it, everything except sealed shards is stored
- * in DATASET/.pack. After it, only the reports and the removal of .pack remain, and a rerun
- * finishes both.
+ * Publishing the manifest completes the pack. Before it, everything is stored in DATASET/.pack.
+ * After it, only the reports and the removal of .pack remain, and a rerun finishes both. Every
+ * process shares the plan, the units, and the merge with others by claims (claim.h). A pack that is
+ * not a part also locks out a second one, because two on one machine are slower than one.
  */
 #include "pack_run.h"
 
@@ -10,477 +11,312 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
-#include <unistd.h>
 
-#include "common/file_names.h"
-#include "common/jsonl.h"
-#include "ingest/view/archive_index.h"
-#include "plan/pack_plan.h"
-#include "report/pack_report.h"
+#include "claim/claim_keeper.h"
+#include "pack_merge.h"
+#include "pack_units.h"
+#include "report/pack_facts.h"
 #include "speechshard/inside.h"
-#include "unit/unit.h"
 
-/* Up to this number of rejected rows never fails the threshold, whatever their share. */
-#define REJECTS_ALWAYS_FINE UINT64_C(16)
-#define MISSING_MAX_PPM     UINT64_C(200000)
-#define MESSAGE_PATH_BYTES  ((size_t)150) /* maximum bytes of a path in a message */
+#define WAIT_MAX_NS UINT64_C(500000000)
 
-enum { WORK, SHARDS, REPORTS, MANIFEST, LOCK, PLAN, PATHS };
-
-/* Paths of the output folder and of entries in it, NUL-terminated. */
-typedef struct paths {
-    const char *output;
-    spsh__builder all[PATHS];
-} paths;
-
-static spsh_status make_paths(const char *output, paths *ret, spsh_error *err)
+void spsh__pack_log(const spsh_pack_options *options, const char *format, ...)
 {
-    static const char *const names[PATHS] = {
-        [WORK] = SPSH__PACK_WORK_DIRECTORY,
-        [SHARDS] = "shards",
-        [REPORTS] = "reports",
-        [MANIFEST] = "manifest.spsh",
-        [LOCK] = SPSH__PACK_WORK_DIRECTORY "/lock",
-        [PLAN] = SPSH__PACK_WORK_DIRECTORY "/plan",
-    };
-    ret->output = output;
-    for (size_t i = 0; i < PATHS; i++)
-        if (spsh__builder_path(&ret->all[i], output, names[i]) == NULL)
-            return SPSH_NO_MEMORY(err);
-    return SPSH_OK;
-}
+    char line[320];
+    va_list arguments;
 
-static void free_paths(paths *p)
-{
-    for (size_t i = 0; i < PATHS; i++)
-        spsh__builder_free(&p->all[i]);
-}
-
-static const char *path(const paths *p, size_t which)
-{
-    return (const char *)p->all[which].data;
-}
-
-static bool exists(const spsh_io *io, const char *name)
-{
-    struct stat state;
-    return io->stat_fn(io->user, name, &state) == 0;
-}
-
-/* Remove every file in a directory whose name matches. */
-static void remove_files(const spsh_io *io, const char *directory,
-                         bool (*matches)(const char *name))
-{
-    DIR *open = opendir(directory);
-    const struct dirent *entry = NULL;
-
-    while (open != NULL && (entry = readdir(open)) != NULL) {
-        spsh__builder file = {0};
-        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0 ||
-            !matches(entry->d_name))
-            continue;
-        if (spsh__builder_path(&file, directory, entry->d_name) != NULL)
-            (void)io->unlink_fn(io->user, (const char *)file.data);
-        spsh__builder_free(&file);
-    }
-    if (open != NULL)
-        (void)closedir(open);
-}
-
-static bool is_temporary(const char *name)
-{
-    return strstr(name, ".tmp-") != NULL;
-}
-
-/* True for a file unpacked from an archive by a run that did not finish its plan. */
-static bool is_unpacked(const char *name)
-{
-    return strncmp(name, SPSH__ARCHIVE_SPOOL_PREFIX, strlen(SPSH__ARCHIVE_SPOOL_PREFIX)) == 0;
-}
-
-static bool is_any(const char *name)
-{
-    return name[0] != '\0';
-}
-
-/* The lock of packs is held, so temporary files are leftovers of a killed run. Temporary files of
- * the manifest and the index can also belong to an editor. Opening the dataset's own lock removes
- * them if no editor holds it. */
-static void remove_temporaries(const spsh_io *io, const paths *p)
-{
-    spsh_dataset_lock *lock = NULL;
-    if (spsh_dataset_lock_open(p->output, io, &lock, NULL) == SPSH_OK)
-        spsh_dataset_lock_close(lock);
-    remove_files(io, path(p, WORK), is_temporary);
-    remove_files(io, path(p, SHARDS), is_temporary);
-    remove_files(io, path(p, REPORTS), is_temporary);
-}
-
-/* Delete the plan's journal first and sync the directory. Without the journal the other files have
- * no effect, but a journal without its files would stop every later run. */
-static void remove_work(const spsh_io *io, const paths *p)
-{
-    if (io->unlink_fn(io->user, path(p, PLAN)) != 0 && exists(io, path(p, PLAN)))
+    if (options->log_fn == NULL)
         return;
-    if (spsh_io_sync_directory(io, path(p, WORK), NULL) != SPSH_OK)
-        return;
-    remove_files(io, path(p, WORK), is_any);
-    (void)io->rmdir_fn(io->user, path(p, WORK));
+    va_start(arguments, format);
+    (void)vsnprintf(line, sizeof(line), format, arguments);
+    va_end(arguments);
+    options->log_fn(options->user, SPSH_LOG_INFO, line);
 }
 
-/* Remove everything that a pack without output created. rmdir keeps directories that are not empty.
- */
-static void remove_empty(const spsh_io *io, const paths *p)
+spsh_status spsh__pack_wait(const spsh__pack_state *state, spsh_error *err)
 {
-    remove_work(io, p);
-    (void)io->rmdir_fn(io->user, path(p, SHARDS));
-    (void)io->rmdir_fn(io->user, path(p, REPORTS));
-    (void)io->rmdir_fn(io->user, p->output);
+    const spsh__claim_host *host = state->claims.host;
+    uint64_t pause_ns = state->claims.lease_s * (UINT64_C(1000000000) / SPSH__CLAIM_BEATS / 2);
+
+    if (pause_ns > WAIT_MAX_NS)
+        pause_ns = WAIT_MAX_NS;
+    host->sleep_fn(host->user, pause_ns);
+    return spsh__pack_progress(state->options, "wait", 0, 0, err);
 }
 
 /* Take the lock. The kernel releases it when the process ends, so a killed run leaves no stale
  * lock. */
-static spsh_status take_lock(const spsh_io *io, const paths *p, int *ret_fd, spsh_error *err)
+static spsh_status take_lock(const spsh__pack_state *state, int *ret_fd, spsh_error *err)
 {
-    int fd = io->open_fn(io->user, path(p, LOCK), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    const spsh_io *io = state->options->io;
+    const char *path = spsh__pack_path(&state->paths, SPSH__PACK_LOCK);
+    int fd = io->open_fn(io->user, path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
 
     if (fd < 0)
-        return SPSH_FAIL_OS(err, spsh_io_status(-fd), -fd, "%s: %s", path(p, LOCK), strerror(-fd));
-    if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
+        return SPSH_FAIL_OS(err, spsh_io_status(-fd), -fd, "%s: %s", path, strerror(-fd));
+    if (flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
         (void)io->close_fn(io->user, fd);
         return SPSH_FAIL(err, SPSH_E_EXISTS,
                          "%s: another pack is writing to it; wait until that one has finished",
-                         p->output);
+                         state->options->output);
     }
     *ret_fd = fd;
     return SPSH_OK;
 }
 
-static spsh_status make_directories(const spsh_io *io, const paths *p, spsh_error *err)
-{
-    const char *const all[] = {p->output, path(p, WORK), path(p, SHARDS), path(p, REPORTS)};
-    spsh_status rc = SPSH_OK;
+/* ---- a published dataset ---- */
 
-    for (size_t i = 0; rc == SPSH_OK && i < sizeof(all) / sizeof(all[0]); i++)
-        rc = spsh_io_make_directory(io, all[i], err);
-    return rc;
+static void set_already_packed(spsh__pack_state *state, const spsh_dataset *dataset)
+{
+    state->result.info = *spsh_dataset_info_get(dataset);
+    state->result.already_packed = true;
+    state->result.counts.packed = state->result.info.utterance_count;
+    state->has_ended = true;
 }
 
-static void log_line(const spsh_pack_options *options, const char *line)
+static spsh_status fail_other_dataset(const spsh_pack_options *options, spsh_error *err)
 {
-    if (options->log_fn != NULL)
-        options->log_fn(options->user, SPSH_LOG_INFO, line);
-}
-
-static spsh_status get_plan(const spsh_pack_options *options, const paths *p, spsh__plan *plan,
-                            spsh_error *err)
-{
-    spsh_status rc = spsh__plan_load(options, path(p, WORK), plan, err);
-
-    if (rc == SPSH_OK)
-        log_line(options, "resuming an interrupted pack");
-    if (rc == SPSH_E_NOT_FOUND) {
-        remove_files(options->io, path(p, WORK), is_unpacked);
-        rc = spsh__plan_build(options, path(p, WORK), plan, err);
-    }
-    if (rc == SPSH_OK) {
-        char line[160];
-        (void)snprintf(line, sizeof(line), "%" PRIu64 " utterance%s to pack in %" PRIu64 " unit%s",
-                       plan->item_count, plan->item_count == 1 ? "" : "s", plan->unit_count,
-                       plan->unit_count == 1 ? "" : "s");
-        log_line(options, line);
-    }
-    return rc;
+    return SPSH_FAIL(
+        err, SPSH_E_EXISTS,
+        "%s holds a dataset of other corpora or options; choose another output, or remove it",
+        options->output);
 }
 
 /* Check whether the existing dataset is the one of this plan. The dataset ids are compared, and no
  * audio is read again. */
-static spsh_status check_published(const spsh_pack_options *options, const spsh__plan *plan,
-                                   spsh__pack_result *result, spsh_error *err)
+static spsh_status compare_with_plan(spsh__pack_state *state, const spsh__plan *plan,
+                                     spsh_error *err)
 {
     spsh_dataset_options opening = SPSH_DATASET_OPTIONS_INIT;
     spsh_dataset *dataset = NULL;
 
-    opening.io = options->io;
-    spsh_status rc = spsh_dataset_open(options->output, &opening, &dataset, err);
+    opening.io = state->options->io;
+    spsh_status rc = spsh_dataset_open(state->options->output, &opening, &dataset, err);
     if (rc != SPSH_OK)
         return rc;
-    result->info = *spsh_dataset_info_get(dataset);
-    spsh_dataset_close(dataset);
-    if (memcmp(result->info.dataset_id, plan->dataset_id, sizeof(plan->dataset_id)) != 0)
-        return SPSH_FAIL(
-            err, SPSH_E_EXISTS,
-            "%s holds a dataset of other corpora or options; choose another output, or remove it",
-            options->output);
-    result->already_packed = true;
-    result->counts.packed = result->info.utterance_count;
-    return SPSH_OK;
-}
-
-static bool exceeds(uint64_t rows, uint64_t max_ppm, uint64_t row_count)
-{
-    return (double)rows * 1e6 > (double)max_ppm * (double)row_count;
-}
-
-/* Whether too many rows were rejected. A handful of bad files is never too many. Missing files
- * usually mean a download that is known to be partial, so their limit is higher. */
-static bool too_many_rejects(const spsh_pack_options *options, const spsh__pack_result *result)
-{
-    uint64_t rows = spsh__reject_rows(&result->rejects);
-    uint64_t missing = result->rejects.rows[SPSH_REJECT_MISSING_AUDIO];
-    uint64_t missing_max_ppm =
-        options->rejects_max_ppm > MISSING_MAX_PPM ? options->rejects_max_ppm : MISSING_MAX_PPM;
-
-    if (rows <= REJECTS_ALWAYS_FINE)
-        return false;
-    return exceeds(rows - missing, options->rejects_max_ppm, result->row_count) ||
-           exceeds(missing, missing_max_ppm, result->row_count);
-}
-
-/* The loss of a damaged archive or manifest cannot be counted, so only SPSH_PACK_REJECTS_ALL
- * publishes a dataset without it. Such a reject has 0 rows, unlike a producer's (STREAM.md).
- */
-static spsh_status check_damage(const spsh_pack_options *options, const spsh__plan *plan,
-                                spsh_error *err)
-{
-    static const spsh_reject_reason reasons[] = {SPSH_REJECT_TRUNCATED, SPSH_REJECT_BAD_CONTAINER};
-    uint64_t files = 0;
-
-    for (size_t i = 0; i < sizeof(reasons) / sizeof(reasons[0]); i++) {
-        const uint64_t events = plan->rejects.events[reasons[i]];
-        const uint64_t rows = plan->rejects.rows[reasons[i]];
-        files += events > rows ? events - rows : 0;
-    }
-    if (files == 0 || options->rejects_max_ppm >= SPSH_PACK_REJECTS_ALL)
-        return SPSH_OK;
-    return SPSH_FAIL(err, SPSH_E_TRUNCATED,
-                     "%s: not published: %" PRIu64
-                     " %s damaged (see above), so the lost rows are unknown; replace the damaged "
-                     "files, or pack the readable rows with SPSH_PACK_REJECTS_ALL",
-                     options->output, files,
-                     files == 1 ? "archive or manifest is" : "archives or manifests are");
-}
-
-/* Append a path. A long path is cut at the front, because its end distinguishes files. */
-static void append_end(spsh__builder *out, const char *path, size_t bytes_max)
-{
-    const size_t length = strlen(path);
-    if (length > bytes_max)
-        spsh__builder_append_text(out, "...");
-    spsh__builder_append_text(out, length > bytes_max ? path + length - bytes_max : path);
-}
-
-/* Append the subject of a line of rejects.jsonl: ", the first clips/a.wav in line 2". */
-static void append_example(spsh__builder *out, const char *reject)
-{
-    static const char *const names[] = {"source", "line"};
-    spsh__json_value values[2];
-    spsh__builder scratch = {0};
-    spsh__builder name = {0};
-    size_t offset = 0;
-    if (reject == NULL ||
-        spsh__json_pick(spsh__bytes_of(reject), names, 2, values, NULL, &offset) != NULL)
-        return;
-    spsh__builder_append_bytes(&name, spsh__json_text(&values[0], &scratch));
-    const char *source = spsh__builder_text(&name);
-    if (source != NULL && source[0] != '\0') {
-        spsh__builder_append_text(out, ", the first ");
-        append_end(out, source, MESSAGE_PATH_BYTES);
-    }
-    if (values[1].kind == SPSH__JSON_NUMBER) {
-        spsh__builder_append_text(out, " in line ");
-        spsh__builder_append_bytes(out, values[1].raw);
-    }
-    spsh__builder_free(&scratch);
-    spsh__builder_free(&name);
-}
-
-static spsh_status fail_empty(const spsh_pack_options *options, const spsh__pack_result *result,
-                              spsh_error *err)
-{
-    const uint64_t *rows = result->rejects.rows;
-    spsh__builder corpora = {0};
-    spsh__builder example = {0};
-    size_t most = 0;
-
-    append_end(&corpora, options->corpora[0], MESSAGE_PATH_BYTES);
-    if (options->corpus_count > 1)
-        spsh__builder_append_text(&corpora, " and others");
-    for (size_t i = 1; i < SPSH_REJECT_COUNT; i++)
-        most = rows[i] > rows[most] ? i : most;
-    append_example(&example, result->facts->examples.lines[most][0]);
-    const char *root = spsh__builder_text(&corpora);
-    const char *first = spsh__builder_text(&example);
-    spsh_status rc = SPSH_OK;
-    if (root == NULL || first == NULL)
-        rc = SPSH_NO_MEMORY(err);
-    else if (rows[most] == 0)
-        rc = SPSH_FAIL(err, SPSH_E_NOT_FOUND,
-                       "%s: nothing to pack: the corpus has no rows%s (see reports/rejects.jsonl)",
-                       root, options->split_filter == NULL ? "" : " of these splits");
+    if (memcmp(spsh_dataset_info_get(dataset)->dataset_id, plan->dataset_id,
+               sizeof(plan->dataset_id)) != 0)
+        rc = fail_other_dataset(state->options, err);
     else
-        rc = SPSH_FAIL(err, SPSH_E_NOT_FOUND,
-                       "%s: nothing to pack: no utterance is left of %" PRIu64 " %s; %" PRIu64
-                       " %s %s%s (see reports/rejects.jsonl)",
-                       root, result->row_count, result->row_count == 1 ? "row" : "rows", rows[most],
-                       rows[most] == 1 ? "is" : "are",
-                       spsh__reject_reason_text((spsh_reject_reason)most), first);
-    spsh__builder_free(&corpora);
-    spsh__builder_free(&example);
+        set_already_packed(state, dataset);
+    spsh_dataset_close(dataset);
     return rc;
 }
 
-static spsh_status merge(const spsh_pack_options *options, const spsh__plan *plan,
-                         const spsh__packed *packed, spsh__pack_result *result, spsh_error *err)
-{
-    spsh_publish_options publish = SPSH_PUBLISH_OPTIONS_INIT;
-
-    spsh_status rc = spsh__pack_progress(options, "merge", 0, 0, err);
-    if (rc != SPSH_OK)
-        return rc;
-    publish.io = options->io;
-    publish.path = options->output;
-    memcpy(publish.dataset_id, plan->dataset_id, sizeof(publish.dataset_id));
-    publish.seals = packed->seals;
-    publish.seal_count = packed->seal_count;
-    publish.dedupe = (spsh_dedupe)(options->dedupe - SPSH_PACK_DEDUPE_NONE);
-    publish.options_json = (spsh_bytes){plan->options.data, plan->options.size_bytes};
-    publish.reject_count = spsh__reject_rows(&result->rejects);
-    publish.source_row_count = result->row_count;
-    publish.memory_bytes = options->memory_bytes;
-    publish.progress_fn = options->progress_fn;
-    publish.progress_user = options->user;
-    result->info = (spsh_dataset_info)SPSH_DATASET_INFO_INIT;
-    rc = spsh_dataset_publish(&publish, &result->info, err);
-    return rc == SPSH_E_CANCELED ? spsh__pack_canceled(err) : rc;
-}
-
-static spsh_status pack_units(const spsh_pack_options *options, const paths *p,
-                              const spsh__plan *plan, spsh__packed *packed, spsh_error *err)
-{
-    const spsh__unit_context context = {options, plan, path(p, WORK), path(p, SHARDS)};
-    spsh_status rc = SPSH_OK;
-
-    for (uint64_t unit = 0; rc == SPSH_OK && unit < plan->unit_count; unit++)
-        rc = spsh__unit_pack(&context, unit, packed, err);
-    return rc;
-}
-
-/* Check that every row of every source has one outcome. A difference is a defect of this program.
- */
-static spsh_status check_balance(const spsh__plan *plan, const spsh__packed *packed,
-                                 spsh_error *err)
-{
-    for (size_t i = 0; i < plan->sources.count; i++) {
-        const spsh__source *source = &plan->sources.items[i];
-        if (!spsh__source_balances(&source->rows, &packed->tallies[i]))
-            return SPSH_FAIL(
-                err, SPSH_E_CORRUPT,
-                "%s: of %" PRIu64 " rows, %" PRIu64 " were packed and %" PRIu64
-                " were rejected, which are not all; this is a bug of speechshard, please report it",
-                source->root, spsh__source_rows_in(&source->rows), packed->tallies[i].packed,
-                spsh__source_rejected(&source->rows, &packed->tallies[i]));
-    }
-    return SPSH_OK;
-}
-
-/* Gather the facts about the published dataset and about the rows, and write the reports. */
-static spsh_status report(const spsh_pack_options *options, const paths *p, spsh__plan *plan,
-                          spsh__packed *packed, spsh__pack_result *result, spsh_error *err)
+/* Check the published dataset without a plan. any_options: accept every dataset. */
+static spsh_status compare_with_options(spsh__pack_state *state, bool any_options, spsh_error *err)
 {
     spsh_dataset_options opening = SPSH_DATASET_OPTIONS_INIT;
     spsh_dataset *dataset = NULL;
+    spsh_bytes json = {NULL, 0};
 
-    opening.io = options->io;
-    opening.flags = SPSH_DATASET_IGNORE_OVERLAYS;
-    spsh_status rc = spsh_dataset_open(options->output, &opening, &dataset, err);
-    if (rc == SPSH_OK)
-        rc = spsh__facts_gather(result, plan, packed, dataset, result->facts, err);
+    opening.io = state->options->io;
+    spsh_status rc = spsh_dataset_open(state->options->output, &opening, &dataset, err);
+    if (rc != SPSH_OK)
+        return rc;
+    rc = spsh_dataset_pack_options(dataset, &json, err);
+    if (rc == SPSH_OK && !any_options && !spsh__plan_options_equal(state->options, json))
+        rc = fail_other_dataset(state->options, err);
+    else if (rc == SPSH_OK)
+        set_already_packed(state, dataset);
     spsh_dataset_close(dataset);
-    if (rc == SPSH_OK)
-        rc = spsh__report_write(options, path(p, REPORTS), result->facts, err);
     return rc;
 }
 
-static spsh_status finish(const spsh_pack_options *options, const paths *p, spsh__plan *plan,
-                          spsh__packed *packed, spsh__pack_result *result, spsh_error *err)
+static bool is_published(const spsh__pack_state *state)
 {
-    spsh_status rc = check_balance(plan, packed, err);
-
-    result->facts = calloc(1, sizeof(*result->facts));
-    if (rc == SPSH_OK && result->facts == NULL)
-        rc = SPSH_NO_MEMORY(err);
-    if (rc == SPSH_OK)
-        rc = spsh__report_write_rejects(options, path(p, WORK), path(p, REPORTS), packed,
-                                        &result->facts->examples, err);
-    if (rc != SPSH_OK)
-        return rc;
-    result->too_many_rejects = too_many_rejects(options, result);
-    if (options->is_strict && spsh__reject_rows(&result->rejects) > 0) {
-        result->withheld = true;
-        return spsh__facts_gather(result, plan, packed, NULL, result->facts, err);
-    }
-    if (result->counts.packed == 0) {
-        remove_work(options->io, p); /* the next run must scan the repaired corpus again */
-        return fail_empty(options, result, err);
-    }
-    rc = merge(options, plan, packed, result, err);
-    if (rc == SPSH_OK)
-        rc = report(options, p, plan, packed, result, err);
-    if (rc == SPSH_OK)
-        remove_work(options->io, p);
-    return rc;
+    return spsh__pack_exists(state->options->io, &state->paths, SPSH__PACK_MANIFEST);
 }
 
-/* Pack the utterances of the plan and publish them. If a killed run has already published, only
- * finish its work. */
-static spsh_status pack_plan(const spsh_pack_options *options, const paths *p, spsh__plan *plan,
-                             spsh__pack_result *result, spsh_error *err)
-{
-    spsh__packed packed = {0};
-    spsh_status rc = spsh__packed_begin(&packed, plan) ? pack_units(options, p, plan, &packed, err)
-                                                       : SPSH_NO_MEMORY(err);
+/* ---- the plan ---- */
 
-    if (rc == SPSH_OK) {
-        result->counts = packed.counts;
-        result->rejects = plan->rejects;
-        spsh__reject_counts_add(&result->rejects, &packed.rejects);
-        result->decode_ns = packed.decode_ns;
-        result->decode_audio_ms = packed.decode_audio_ms;
-        rc = finish(options, p, plan, &packed, result, err);
-    }
-    spsh__packed_free(&packed);
-    return rc;
-}
-
-static spsh_status pack_locked(const spsh_pack_options *options, const paths *p,
-                               spsh__pack_result *result, spsh_error *err)
+/* Make the plan and publish it. For a published dataset the plan is only compared with it. */
+static spsh_status build_plan(spsh__pack_state *state, const spsh__claim *claim, spsh_error *err)
 {
+    const spsh_pack_options *options = state->options;
+    const char *work = spsh__pack_path(&state->paths, SPSH__PACK_WORK);
     spsh__plan plan = {0};
+    spsh_error cause = SPSH_ERROR_INIT;
 
-    remove_temporaries(options->io, p);
-    spsh_status rc = get_plan(options, p, &plan, err);
-    if (rc != SPSH_OK)
-        return rc;
-    result->row_count = plan.row_count;
-    rc = check_damage(options, &plan, err);
-    if (rc != SPSH_OK) {
-        remove_work(options->io, p); /* the next run must read replaced files */
-        spsh__plan_free(&plan);
-        return rc;
-    }
-    if (exists(options->io, path(p, MANIFEST)) && !plan.loaded) {
-        /* The dataset is published and complete. The plan was made only to compare it. */
-        rc = check_published(options, &plan, result, err);
-        remove_work(options->io, p);
-    } else {
-        rc = pack_plan(options, p, &plan, result, err);
+    spsh__pack_remove_units(options->io, &state->paths);
+    spsh_status rc = spsh__plan_build(options, work, claim->folder, &plan, err);
+    if (rc == SPSH_OK)
+        rc = spsh__merge_check_damage(options, &plan, err);
+    if (rc == SPSH_OK && is_published(state)) {
+        rc = compare_with_plan(state, &plan, err);
+    } else if (rc == SPSH_OK) {
+        rc = spsh__plan_publish(options, work, &plan, &cause);
+        rc = rc == SPSH_E_EXISTS ? SPSH_OK : spsh__fail_again(rc, &cause, err);
     }
     spsh__plan_free(&plan);
+    return rc;
+}
+
+/* Remove what the previous owner of the claim has unpacked, if it cannot use it anymore. */
+static void remove_previous_plan(const spsh__pack_state *state, const spsh__claim *claim)
+{
+    char folder[SPSH__CLAIM_NAME_BYTES];
+    spsh__builder path = {0};
+
+    if (!claim->previous_has_stopped || claim->generation == 1)
+        return;
+    spsh__claim_folder("plan", claim->generation - 1, folder);
+    if (spsh__builder_path(&path, spsh__pack_path(&state->paths, SPSH__PACK_WORK), folder) != NULL)
+        spsh__pack_remove_plan_files(state->options->io, (const char *)path.data);
+    spsh__builder_free(&path);
+}
+
+/* Remove a plan that is not published: the next run must read replaced files. */
+static void remove_own_plan(const spsh__pack_state *state, spsh__claim *claim)
+{
+    const spsh_io *io = state->options->io;
+    const char *work = spsh__pack_path(&state->paths, SPSH__PACK_WORK);
+    spsh__builder path = {0};
+
+    spsh__claim_close(claim);
+    if (spsh__builder_path(&path, work, claim->folder) != NULL)
+        spsh__pack_remove_folder(io, (const char *)path.data);
+    spsh__builder_free(&path);
+    (void)io->rmdir_fn(io->user, work); /* if nobody else uses it */
+}
+
+/* Make the plan as the owner of its claim, unless another process has made it meanwhile. */
+static spsh_status make_plan(spsh__pack_state *state, spsh__claim *claim, spsh_error *err)
+{
+    spsh__claim_keeper keeper;
+    spsh_status rc = SPSH_OK;
+
+    if (spsh__pack_has_plan(state->options->io, &state->paths)) {
+        spsh__claim_remove(claim);
+        return SPSH_OK;
+    }
+    remove_previous_plan(state, claim);
+    rc = spsh__claim_keeper_start(&keeper, claim, err);
+    if (rc == SPSH_OK) {
+        rc = build_plan(state, claim, err);
+        spsh__claim_keeper_stop(&keeper);
+    }
+    if (rc == SPSH_OK && !state->has_ended)
+        spsh__claim_close(claim);
+    else
+        remove_own_plan(state, claim);
+    return rc;
+}
+
+/* Look at the claim of the plan once: make the plan, or note that another process makes it. */
+static spsh_status claim_plan(spsh__pack_state *state, spsh__claim_watch *watch, bool *has_logged,
+                              spsh_error *err)
+{
+    spsh__claim claim;
+    spsh__claim_state claimed = SPSH__CLAIM_UNKNOWN;
+    spsh_error cause = SPSH_ERROR_INIT;
+    char owner[SPSH__CLAIM_OWNER_BYTES];
+
+    spsh_status rc =
+        spsh__claim_try(&state->claims, "plan", watch, &claim, &claimed, owner, &cause);
+    if (rc == SPSH_E_NOT_FOUND) /* another process has just removed the state */
+        return spsh__pack_make_folders(state->options->io, &state->paths, err);
+    if (rc != SPSH_OK)
+        return spsh__fail_again(rc, &cause, err);
+    if (claimed == SPSH__CLAIM_WON)
+        return make_plan(state, &claim, err);
+    if (!*has_logged)
+        spsh__pack_log(state->options, "waiting for the plan, which %s makes",
+                       owner[0] == '\0' ? "another process" : owner);
+    *has_logged = true;
+    return spsh__pack_wait(state, err);
+}
+
+static void log_plan(const spsh__pack_state *state, bool is_old)
+{
+    const spsh__plan *plan = &state->plan;
+
+    if (is_old)
+        spsh__pack_log(state->options, state->options->is_part ? "using the plan that is there"
+                                                               : "resuming an interrupted pack");
+    spsh__pack_log(state->options, "%" PRIu64 " utterance%s to pack in %" PRIu64 " unit%s",
+                   plan->item_count, plan->item_count == 1 ? "" : "s", plan->unit_count,
+                   plan->unit_count == 1 ? "" : "s");
+}
+
+/* Load the plan, or make it first. Sets has_ended if there is nothing to pack. */
+static spsh_status get_plan(spsh__pack_state *state, spsh_error *err)
+{
+    const spsh_pack_options *options = state->options;
+    const bool is_whole = !options->is_part && !options->is_plan_only;
+    spsh__claim_watch watch = {0};
+    bool is_old = true;
+    bool has_logged = false;
+
+    for (;;) {
+        spsh_error cause = SPSH_ERROR_INIT;
+        spsh_status rc = spsh__plan_load(options, spsh__pack_path(&state->paths, SPSH__PACK_WORK),
+                                         false, &state->plan, &cause);
+        if (rc == SPSH_OK)
+            break;
+        if (rc != SPSH_E_NOT_FOUND)
+            return spsh__fail_again(rc, &cause, err);
+        if (!is_whole && is_published(state))
+            return compare_with_options(state, false, err);
+        is_old = false;
+        rc = claim_plan(state, &watch, &has_logged, err);
+        if (rc != SPSH_OK || state->has_ended)
+            return rc;
+    }
+    log_plan(state, is_old);
+    state->result.row_count = state->plan.row_count;
+    state->result.unit_count = state->plan.unit_count;
+    state->result.planned = state->plan.item_count;
+    return SPSH_OK;
+}
+
+/* ---- all of it ---- */
+
+/* The sum of the source bytes, for progress. A share learns its sum as it claims units. */
+static void begin_progress(spsh__pack_state *state)
+{
+    const spsh_pack_options *options = state->options;
+
+    if (!options->is_part)
+        state->packed.total_bytes = state->plan.source_bytes;
+}
+
+/* The dataset was published by another process while this one worked on it. */
+static spsh_status end_published(spsh__pack_state *state, spsh_error *err)
+{
+    if (state->result.already_packed)
+        return SPSH_OK;
+    return compare_with_options(state, true, err);
+}
+
+static spsh_status pack_planned(spsh__pack_state *state, spsh_error *err)
+{
+    const spsh_pack_options *options = state->options;
+    bool merged = false;
+    spsh_status rc = spsh__merge_check_damage(options, &state->plan, err);
+
+    if (rc != SPSH_OK && !options->is_part)
+        spsh__pack_remove_work(options->io, &state->paths); /* the next run reads replaced files */
+    if (rc != SPSH_OK)
+        return rc;
+    if (options->is_plan_only) {
+        state->result.is_share = true;
+        state->result.is_plan_only = true;
+        return SPSH_OK;
+    }
+    if (!spsh__packed_begin(&state->packed, &state->plan))
+        return SPSH_NO_MEMORY(err);
+    begin_progress(state);
+    rc = spsh__units_pack(state, !options->is_part, err);
+    if (rc == SPSH_OK && !state->has_ended &&
+        (!options->is_part || (options->merges_parts && state->result.units_left == 0)))
+        rc = spsh__merge_run(state, !options->is_part, &merged, err);
+    state->result.is_share = options->is_part && !merged && !state->has_ended;
     return rc;
 }
 
@@ -492,8 +328,9 @@ static bool is_ours(const char *name)
 }
 
 /* An existing directory must be a dataset, finished or not, or empty. */
-static spsh_status check_output(const spsh_pack_options *options, const paths *p, spsh_error *err)
+static spsh_status check_output(const spsh__pack_state *state, spsh_error *err)
 {
+    const spsh_pack_options *options = state->options;
     bool foreign = false;
     DIR *open = opendir(options->output);
     const struct dirent *entry = NULL;
@@ -502,43 +339,144 @@ static spsh_status check_output(const spsh_pack_options *options, const paths *p
         foreign = foreign || !is_ours(entry->d_name);
     if (open != NULL)
         (void)closedir(open);
-    if (foreign && !exists(options->io, path(p, MANIFEST)) && !exists(options->io, path(p, WORK)))
+    if (foreign && !is_published(state) &&
+        !spsh__pack_exists(options->io, &state->paths, SPSH__PACK_WORK))
         return SPSH_FAIL(err, SPSH_E_EXISTS,
                          "%s is not empty and not a dataset; choose another output",
                          options->output);
     return SPSH_OK;
 }
 
+static void end_state(spsh__pack_state *state)
+{
+    spsh__plan_free(&state->plan);
+    spsh__packed_free(&state->packed);
+    spsh__pack_paths_free(&state->paths);
+}
+
+/* Move the corpora to the result, which names them in reports. */
+static void take_corpora(spsh__pack_state *state)
+{
+    state->result.corpora = state->plan.corpora;
+    state->result.corpus_count = state->plan.corpus_count;
+    state->plan.corpora = NULL;
+    state->plan.corpus_count = 0;
+}
+
+static spsh_status run(spsh__pack_state *state, int *ret_lock, spsh_error *err)
+{
+    const spsh_pack_options *options = state->options;
+    spsh_status rc = spsh__pack_make_folders(options->io, &state->paths, err);
+
+    if (rc == SPSH_OK && !options->is_part && !options->is_plan_only)
+        rc = take_lock(state, ret_lock, err);
+    if (rc != SPSH_OK)
+        return rc;
+    spsh__claims_begin(&state->claims, options->io, spsh__pack_path(&state->paths, SPSH__PACK_WORK),
+                       options->lease_s);
+    rc = get_plan(state, err);
+    if (rc == SPSH_OK && !state->has_ended)
+        rc = pack_planned(state, err);
+    if (rc == SPSH_OK && state->has_ended)
+        rc = end_published(state, err);
+    return rc;
+}
+
+static spsh_status end_run(spsh__pack_state *state, spsh_status rc, spsh__pack_result *ret_result)
+{
+    take_corpora(state);
+    if (rc == SPSH_OK)
+        *ret_result = state->result;
+    else
+        spsh__pack_result_free(&state->result);
+    end_state(state);
+    return rc;
+}
+
 spsh_status spsh__pack_run(const spsh_pack_options *options, spsh__pack_result *ret_result,
                            spsh_error *err)
 {
-    spsh__pack_result result = {0};
-    paths p = {0};
+    spsh__pack_state state = {.options = options};
     int lock = -1;
-    spsh_status rc = make_paths(options->output, &p, err);
+    spsh_status rc = spsh__pack_paths_make(options->output, &state.paths, err);
 
     if (rc == SPSH_OK)
-        rc = check_output(options, &p, err);
+        rc = check_output(&state, err);
     if (rc == SPSH_OK)
-        rc = make_directories(options->io, &p, err);
-    if (rc == SPSH_OK)
-        rc = take_lock(options->io, &p, &lock, err);
-    if (rc == SPSH_OK)
-        rc = pack_locked(options, &p, &result, err);
-    if (rc != SPSH_OK && lock >= 0 && !exists(options->io, path(&p, PLAN)))
-        remove_empty(options->io, &p);
+        rc = run(&state, &lock, err);
+    if (lock >= 0 && !spsh__pack_exists(options->io, &state.paths, SPSH__PACK_PLAN)) {
+        if (rc == SPSH_OK)
+            spsh__pack_remove_work(options->io, &state.paths);
+        else
+            spsh__pack_remove_empty(options->io, &state.paths);
+    }
     if (lock >= 0)
         (void)options->io->close_fn(options->io->user, lock);
-    free_paths(&p);
-    if (rc == SPSH_OK)
-        *ret_result = result;
-    else
-        spsh__pack_result_free(&result);
+    return end_run(&state, rc, ret_result);
+}
+
+/* ---- merging alone ---- */
+
+/* Take from the plan what the call that made it was given. */
+static void take_options(spsh__pack_state *state, spsh_pack_options *merging)
+{
+    merging->corpora = (const char *const *)state->plan.corpora;
+    merging->corpus_count = state->plan.corpus_count;
+    merging->dedupe = state->plan.dedupe;
+    merging->is_strict = state->plan.is_strict;
+    merging->rejects_max_ppm = state->plan.rejects_max_ppm;
+}
+
+static spsh_status fail_nothing(const spsh_pack_options *options, spsh_error *err)
+{
+    return SPSH_FAIL(err, SPSH_E_NOT_FOUND,
+                     "%s has neither a plan nor a dataset; pack its parts first", options->output);
+}
+
+static spsh_status merge_planned(spsh__pack_state *state, spsh_pack_options *merging,
+                                 spsh_error *err)
+{
+    spsh_error cause = SPSH_ERROR_INIT;
+    bool merged = false;
+    spsh_status rc = spsh__plan_load(merging, spsh__pack_path(&state->paths, SPSH__PACK_WORK), true,
+                                     &state->plan, &cause);
+
+    if (rc == SPSH_E_NOT_FOUND)
+        return is_published(state) ? compare_with_options(state, true, err)
+                                   : fail_nothing(merging, err);
+    if (rc != SPSH_OK)
+        return spsh__fail_again(rc, &cause, err);
+    take_options(state, merging);
+    state->result.row_count = state->plan.row_count;
+    state->result.unit_count = state->plan.unit_count;
+    state->result.planned = state->plan.item_count;
+    spsh__claims_begin(&state->claims, merging->io, spsh__pack_path(&state->paths, SPSH__PACK_WORK),
+                       merging->lease_s);
+    rc = spsh__merge_run(state, true, &merged, err);
+    if (rc == SPSH_OK && state->has_ended)
+        rc = end_published(state, err);
     return rc;
+}
+
+spsh_status spsh__pack_merge_run(const spsh_pack_options *options, spsh__pack_result *ret_result,
+                                 spsh_error *err)
+{
+    spsh_pack_options merging = *options;
+    spsh__pack_state state = {.options = &merging};
+    spsh_status rc = spsh__pack_paths_make(options->output, &state.paths, err);
+
+    if (rc == SPSH_OK && spsh__pack_exists(options->io, &state.paths, SPSH__PACK_WORK))
+        rc = spsh__pack_make_folders(options->io, &state.paths, err);
+    if (rc == SPSH_OK)
+        rc = merge_planned(&state, &merging, err);
+    return end_run(&state, rc, ret_result);
 }
 
 void spsh__pack_result_free(spsh__pack_result *result)
 {
+    for (size_t i = 0; i < result->corpus_count; i++)
+        free(result->corpora[i]);
+    free(result->corpora);
     spsh__facts_free(result->facts);
     free(result->facts);
     *result = (spsh__pack_result){0};

@@ -18,6 +18,10 @@
 SPSH_NODISCARD spsh_status spsh__pack_run(const spsh_pack_options *options,
                                           spsh__pack_result *ret_result, spsh_error *err);
 
+/** See spsh_pack_merge. options: from spsh__pack_options_take. */
+SPSH_NODISCARD spsh_status spsh__pack_merge_run(const spsh_pack_options *options,
+                                                spsh__pack_result *ret_result, spsh_error *err);
+
 void spsh__pack_result_free(spsh__pack_result *result);
 
 #endif

@@ -5,6 +5,7 @@
 
 #include "cli/cli.h"
 #include "common/byte_builder.h"
+#include "common/json_out.h"
 #include "pack_out.h"
 
 /* ---- results of the run ---- */
@@ -232,4 +233,76 @@ void spsh__pack_print_json(FILE *stream, const char *dataset)
     if (file != NULL)
         (void)fclose(file);
     spsh__builder_free(&path);
+}
+
+/* ---- a share ---- */
+
+static int print_share_json(const spsh_pack_facts *f)
+{
+    spsh_json *json = spsh__json_new();
+    spsh__json_put_u64(json, "utterances", f->planned);
+    spsh__json_put_u64(json, "units", f->unit_count);
+    spsh__json_put_u64(json, "units_packed", f->units_packed);
+    spsh__json_put_u64(json, "units_taken_over", f->units_taken_over);
+    spsh__json_put_u64(json, "units_left", f->units_left);
+    return spsh__cli_json(json);
+}
+
+static void print_share(const char *output, const spsh_pack_facts *f)
+{
+    const char *plural = f->unit_count == 1 ? "" : "s";
+
+    if (f->is_plan_only) {
+        (void)printf("%s utterance%s in %s unit%s\n", SPSH_SHOW_COUNT(f->planned),
+                     f->planned == 1 ? "" : "s", SPSH_SHOW_COUNT(f->unit_count), plural);
+        return;
+    }
+    (void)printf("packed %s of %s unit%s", SPSH_SHOW_COUNT(f->units_packed),
+                 SPSH_SHOW_COUNT(f->unit_count), plural);
+    if (f->units_taken_over > 0)
+        (void)printf(", %s taken over", SPSH_SHOW_COUNT(f->units_taken_over));
+    (void)putchar('\n');
+    if (f->units_left == 0)
+        spsh__cli_message("all units are packed; `speechshard merge %s` publishes the dataset",
+                          output);
+    else
+        spsh__cli_message("other processes are packing %s unit%s; `speechshard merge %s` publishes "
+                          "the dataset after they end",
+                          SPSH_SHOW_COUNT(f->units_left), f->units_left == 1 ? "" : "s", output);
+}
+
+int spsh__pack_print_result(const char *output, const spsh_pack_report *report, bool is_pcm,
+                            bool json)
+{
+    const spsh_pack_facts *facts = spsh_pack_report_facts(report);
+
+    if (facts->is_already_packed) {
+        spsh__cli_message(
+            "%s: packed already from the same list of files with the same options; nothing to do",
+            output);
+        return SPSH_EXIT_DONE;
+    }
+    if (facts->is_share) {
+        if (json)
+            return print_share_json(facts);
+        print_share(output, facts);
+        return SPSH_EXIT_DONE;
+    }
+    if (json && !facts->is_withheld)
+        spsh__pack_print_json(stdout, output);
+    else
+        spsh__pack_print(stdout, report, is_pcm);
+    if (facts->rejected > 0)
+        spsh__cli_message("%s %s rejected: %s/reports/rejects.jsonl has the reasons",
+                          SPSH_SHOW_COUNT(facts->rejected),
+                          facts->rejected == 1 ? "row was" : "rows were", output);
+    if (facts->is_withheld)
+        spsh__cli_error(
+            "%s: not published, since --strict allows no rejects; without it the same command "
+            "publishes the packed utterances; after repairing the corpus, remove %s first",
+            output, output);
+    else if (facts->has_too_many_rejects)
+        spsh__cli_error("%s: published, but more rows were rejected than --max-rejects allows",
+                        output);
+    return facts->is_withheld || facts->has_too_many_rejects ? SPSH_EXIT_FAILED : SPSH_EXIT_DONE;
 }

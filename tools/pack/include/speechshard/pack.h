@@ -45,6 +45,8 @@ extern "C" {
 #define SPSH_PACK_RATE_HZ_MIN          UINT32_C(1000)
 #define SPSH_PACK_RATE_HZ_MAX          UINT32_C(768000)
 #define SPSH_PACK_THREADS_MAX          UINT32_C(1024)
+#define SPSH_PACK_LEASE_S_DEFAULT      UINT32_C(60)
+#define SPSH_PACK_LEASE_S_MAX          UINT32_C(86400)
 
 /* Values of rejects_max_ppm besides 1 to 1,000,000. */
 #define SPSH_PACK_REJECTS_DEFAULT UINT64_C(0)       /* 10,000: 1 % */
@@ -112,13 +114,24 @@ typedef struct spsh_pack_options {
     bool is_strict;            /* publish nothing if a row is rejected */
     const spsh_ffmpeg *ffmpeg; /* decoder for files that audio.h does not read; they are stored as
                                   codec, or as FLAC with KEEP; NULL: they are rejected */
+    /* Packing on many machines: each makes the same call, with its own part, on the same output.
+     * Then one calls spsh_pack_merge. */
+    bool is_part;        /* pack a share of the units. Returns when each unit is packed, or is being
+                            packed by a process that is alive */
+    bool is_plan_only;   /* make the plan, and pack nothing */
+    bool merges_parts;   /* with is_part: also merge, if this call finds all units packed */
+    uint32_t part;       /* with is_part: begin with the units part, part + part_count, ... */
+    uint32_t part_count; /* 0: unknown. Then begin with the unit of the number `part` */
+    uint32_t
+        lease_s; /* a process that gives no sign of life for this time loses its units to others;
+                         up to SPSH_PACK_LEASE_S_MAX; 0: SPSH_PACK_LEASE_S_DEFAULT */
 } spsh_pack_options;
 
 /* clang-format off */
 #define SPSH_PACK_OPTIONS_INIT                                                                     \
     {sizeof(spsh_pack_options), NULL, NULL, NULL, NULL, NULL, NULL, 0, NULL, NULL, NULL, NULL,     \
      NULL, 0, 0, 0, 0, 0, 0, SPSH_PACK_CODEC_DEFAULT, SPSH_PACK_DEDUPE_DEFAULT,                    \
-     false, false, false, false, false, false, NULL}
+     false, false, false, false, false, false, NULL, false, false, false, 0, 0, 0}
 /* clang-format on */
 
 /** True if a string is "FIELD=NAME", where FIELD is audio, text, id, speaker, language, domain,
@@ -178,6 +191,14 @@ typedef struct spsh_pack_facts {
     size_t domain_count; /* this and the next two are 0 if nothing was published */
     size_t split_count;
     size_t kind_count;
+    bool is_share; /* is_part or is_plan_only, and the dataset was not published: only
+                                  the following members are set */
+    bool is_plan_only;
+    uint64_t unit_count;       /* number of units of the plan */
+    uint64_t planned;          /* utterances of the plan */
+    uint64_t units_packed;     /* by this call */
+    uint64_t units_taken_over; /* of these, units that another process had begun */
+    uint64_t units_left;       /* units that other processes are packing; else all are packed */
 } spsh_pack_facts;
 
 /** A corpus, or a folder in it that one layout reads. */
@@ -226,6 +247,18 @@ typedef struct spsh_pack_kind {
  */
 SPSH_API SPSH_NODISCARD spsh_status spsh_pack(const spsh_pack_options *options,
                                               spsh_pack_report **ret_report, spsh_error *err);
+
+/**
+ * Publish the dataset of a plan whose units are all packed. Call it once after all parts, or any
+ * number of times: a dataset that is published already is left as it is.
+ *
+ * @param options  only io, the functions, user, output, memory_bytes, and lease_s are read. The
+ *                 rest was given to the calls that packed the parts.
+ * @return as spsh_pack; SPSH_E_NOT_FOUND also if units are not packed yet, which the message names,
+ *         or output has neither a plan nor a dataset
+ */
+SPSH_API SPSH_NODISCARD spsh_status spsh_pack_merge(const spsh_pack_options *options,
+                                                    spsh_pack_report **ret_report, spsh_error *err);
 
 SPSH_API const spsh_pack_facts *spsh_pack_report_facts(const spsh_pack_report *report);
 /** index: below source_count. In the order of the corpora. */

@@ -41,21 +41,27 @@ void spsh__journal_hash(spsh__builder *out, const char *name, const uint8_t hash
     spsh__journal_text(out, name, (spsh_bytes){(const uint8_t *)text, 32});
 }
 
-spsh_status spsh__pack_publish(const spsh_io *io, const char *directory, const char *name,
-                               spsh_bytes content, spsh_error *err)
+static spsh_status publish(const spsh_io *io, const char *directory, const char *name,
+                           spsh_publish_mode mode, spsh_bytes content, spsh_error *err)
 {
     spsh_file_writer *writer = NULL;
     spsh_status rc = spsh_file_writer_open(io, directory, name, 0, NULL, &writer, err);
     if (rc == SPSH_OK)
         rc = spsh_file_writer_write(writer, content.data, content.size_bytes, err);
     if (rc == SPSH_OK)
-        rc = spsh_file_writer_publish(writer, SPSH_PUBLISH_REPLACE, err);
+        rc = spsh_file_writer_publish(writer, mode, err);
     spsh_file_writer_free(writer);
     return rc;
 }
 
+spsh_status spsh__pack_publish(const spsh_io *io, const char *directory, const char *name,
+                               spsh_bytes content, spsh_error *err)
+{
+    return publish(io, directory, name, SPSH_PUBLISH_REPLACE, content, err);
+}
+
 spsh_status spsh__journal_publish(const spsh_io *io, const char *directory, const char *name,
-                                  spsh__builder *content, spsh_error *err)
+                                  spsh_publish_mode mode, spsh__builder *content, spsh_error *err)
 {
     uint8_t hash[16];
 
@@ -63,7 +69,7 @@ spsh_status spsh__journal_publish(const spsh_io *io, const char *directory, cons
     spsh__journal_hash(content, "end", hash);
     if (content->failed)
         return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "%s: out of memory", name);
-    return spsh__pack_publish(io, directory, name, spsh__builder_bytes(content), err);
+    return publish(io, directory, name, mode, spsh__builder_bytes(content), err);
 }
 
 static bool end_line_is_right(const uint8_t *data, size_t size_bytes)

@@ -26,9 +26,10 @@ void spsh__journal_hash(spsh__builder *out, const char *name, const uint8_t hash
 spsh_status spsh__pack_publish(const spsh_io *io, const char *directory, const char *name,
                                spsh_bytes content, spsh_error *err);
 
-/* Append the end line and publish the journal. */
+/* Append the end line and publish the journal. SPSH_E_EXISTS with SPSH_PUBLISH_NEW: another one
+ * exists. */
 spsh_status spsh__journal_publish(const spsh_io *io, const char *directory, const char *name,
-                                  spsh__builder *content, spsh_error *err);
+                                  spsh_publish_mode mode, spsh__builder *content, spsh_error *err);
 
 /* A loaded journal. Its lines are taken from front to back. */
 typedef struct spsh__journal {

@@ -34,10 +34,12 @@ bool spsh_pack_column_is_valid(const char *column_rule)
 }
 
 /* Corpora, output, and the texts. */
-static spsh_status check_texts(const spsh_pack_options *o, spsh_error *err)
+static spsh_status check_texts(const spsh_pack_options *o, bool for_merge, spsh_error *err)
 {
-    if (o->corpora == NULL || o->corpus_count == 0 || o->output == NULL || o->output[0] == '\0')
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "corpora and output are required");
+    if (o->output == NULL || o->output[0] == '\0')
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "output is required");
+    if (!for_merge && (o->corpora == NULL || o->corpus_count == 0))
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "corpora are required");
     for (size_t i = 0; o->corpus_count > 1 && i < o->corpus_count; i++)
         if (strcmp(o->corpora[i], "-") == 0)
             return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "\"-\" must be the only corpus");
@@ -80,8 +82,15 @@ static spsh_status check_numbers(const spsh_pack_options *o, spsh_error *err)
         rc = check_range("codec", o->codec, SPSH_PACK_KEEP, SPSH_PACK_PCM, err);
     if (rc == SPSH_OK)
         rc = check_range("dedupe", o->dedupe, SPSH_PACK_DEDUPE_NONE, SPSH_PACK_DEDUPE_PCM, err);
+    if (rc == SPSH_OK)
+        rc = check_range("lease_s", o->lease_s, 1, SPSH_PACK_LEASE_S_MAX, err);
     if (rc != SPSH_OK)
         return rc;
+    if (o->part_count != 0 && o->part >= o->part_count)
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "part is %u, expected less than part_count, %u",
+                         (unsigned)o->part, (unsigned)o->part_count);
+    if (o->is_part && o->is_plan_only)
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "is_part and is_plan_only exclude each other");
     if (o->rate_hz != 0 && o->codec == SPSH_PACK_KEEP)
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
                          "rate_hz changes the audio, SPSH_PACK_KEEP keeps the files");
@@ -91,8 +100,8 @@ static spsh_status check_numbers(const spsh_pack_options *o, spsh_error *err)
     return SPSH_OK;
 }
 
-spsh_status spsh__pack_options_take(const spsh_pack_options *options, spsh_pack_options *ret_taken,
-                                    spsh_error *err)
+spsh_status spsh__pack_options_take(const spsh_pack_options *options, bool for_merge,
+                                    spsh_pack_options *ret_taken, spsh_error *err)
 {
     spsh_pack_options o = SPSH_PACK_OPTIONS_INIT;
     spsh_status rc = spsh_options_take(options, &o, sizeof(o), err);
@@ -108,13 +117,15 @@ spsh_status spsh__pack_options_take(const spsh_pack_options *options, spsh_pack_
         o.shard_bytes = SPSH_PACK_SHARD_BYTES_DEFAULT;
     if (o.memory_bytes == 0)
         o.memory_bytes = SPSH_PACK_MEMORY_BYTES_DEFAULT;
+    if (o.lease_s == 0)
+        o.lease_s = SPSH_PACK_LEASE_S_DEFAULT;
     if (o.threads == 0)
         o.threads = spsh_core_count(THREADS_DEFAULT_MAX);
     if (o.codec == SPSH_PACK_CODEC_DEFAULT)
         o.codec = o.rate_hz != 0 ? SPSH_PACK_PCM : SPSH_PACK_KEEP;
     if (o.dedupe == SPSH_PACK_DEDUPE_DEFAULT) /* KEEP promises the bytes of every source */
         o.dedupe = o.codec == SPSH_PACK_KEEP ? SPSH_PACK_DEDUPE_BYTES : SPSH_PACK_DEDUPE_PCM;
-    rc = check_texts(&o, err);
+    rc = check_texts(&o, for_merge, err);
     if (rc == SPSH_OK)
         rc = check_numbers(&o, err);
     if (rc == SPSH_OK)

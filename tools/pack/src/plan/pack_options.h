@@ -43,6 +43,15 @@ typedef struct spsh__pack_result {
     bool already_packed;       /* the dataset was complete: nothing was done */
     bool too_many_rejects;     /* more than rejects_max_ppm; published nevertheless */
     bool withheld;             /* strict, and a row was rejected: not published, state is kept */
+    bool is_share;             /* nothing was published: the call was for a part, or a plan */
+    bool is_plan_only;         /* only the plan was made */
+    char **corpora;            /* absolute paths; freed by spsh__pack_result_free */
+    size_t corpus_count;
+    uint64_t unit_count;       /* of the plan; 0 if already packed */
+    uint64_t planned;          /* utterances of the plan */
+    uint64_t units_packed;     /* by this call, of which some were */
+    uint64_t units_taken_over; /* begun by processes that stopped or gave no sign of life */
+    uint64_t units_left;       /* still being packed by other processes */
 } spsh__pack_result;
 
 /** Return SPSH_E_CANCELED with a message that explains how to resume. */
@@ -51,8 +60,9 @@ spsh_status spsh__pack_canceled(spsh_error *err);
 SPSH_NODISCARD spsh_status spsh__pack_progress(const spsh_pack_options *options, const char *phase,
                                                uint64_t done, uint64_t total, spsh_error *err);
 
-/** Check the caller's options and fill in the defaults. SPSH_E_INVALID_ARG. */
-SPSH_NODISCARD spsh_status spsh__pack_options_take(const spsh_pack_options *options,
+/** Check the caller's options and fill in the defaults. for_merge: no corpora are needed.
+ * SPSH_E_INVALID_ARG. */
+SPSH_NODISCARD spsh_status spsh__pack_options_take(const spsh_pack_options *options, bool for_merge,
                                                    spsh_pack_options *ret_taken, spsh_error *err);
 
 #endif

@@ -17,6 +17,7 @@
 #include "common/grow.h"
 #include "common/json_text.h"
 #include "common/page.h"
+#include "ingest/view/archive_index.h"
 #include "pack_journal.h"
 #include "pack_scan.h"
 #include "plan_item.h"
@@ -31,9 +32,10 @@
 #define PLAN_ITEMS_NAME    "plan.items"
 #define PLAN_REJECTS_NAME  "plan.rejects"
 #define PLAN_HEAD          "speechshard-plan"
-#define PLAN_VERSION       3U
+#define PLAN_VERSION       4U
 #define UNIT_WORDS         5U
 #define COUNT_WORDS        3U
+#define POLICY_WORDS       3U
 
 /* The plan being written. */
 typedef struct plan_writer {
@@ -232,17 +234,23 @@ static spsh_status write_rejects(const spsh_io *io, const char *work_directory,
     return rc;
 }
 
-static spsh_status write_journal(const spsh_pack_options *options, const char *work_directory,
-                                 const spsh__plan *plan, spsh_error *err)
+spsh_status spsh__plan_publish(const spsh_pack_options *options, const char *work_directory,
+                               const spsh__plan *plan, spsh_error *err)
 {
     spsh__builder out = {0};
     const uint64_t counts[COUNT_WORDS] = {plan->row_count, plan->item_count, plan->source_bytes};
+    const uint64_t policy[POLICY_WORDS] = {(uint64_t)options->dedupe, options->is_strict,
+                                           options->rejects_max_ppm};
     const uint64_t head[] = {PLAN_VERSION, plan->unit_count};
 
     spsh__journal_numbers(&out, PLAN_HEAD, head, 2);
     for (size_t i = 0; i < options->corpus_count; i++)
         spsh__journal_text(&out, "corpus", spsh__bytes_of(options->corpora[i]));
     spsh__journal_text(&out, "options", spsh__builder_bytes(&plan->options));
+    spsh__journal_text(&out, "folder", spsh__bytes_of(plan->folder));
+    spsh__journal_text(&out, "work_directory", spsh__bytes_of(work_directory));
+    spsh__journal_text(&out, "command", spsh__builder_bytes(&plan->command));
+    spsh__journal_numbers(&out, "policy", policy, POLICY_WORDS);
     spsh__journal_hash(&out, "dataset", plan->dataset_id);
     spsh__journal_numbers(&out, "counts", counts, COUNT_WORDS);
     spsh__journal_numbers(&out, "reject_events", plan->rejects.events, SPSH_REJECT_COUNT);
@@ -255,7 +263,8 @@ static spsh_status write_journal(const spsh_pack_options *options, const char *w
                                             unit->source_bytes, unit->hash};
         spsh__journal_numbers(&out, "unit", words, UNIT_WORDS);
     }
-    spsh_status rc = spsh__journal_publish(options->io, work_directory, PLAN_NAME, &out, err);
+    spsh_status rc =
+        spsh__journal_publish(options->io, work_directory, PLAN_NAME, SPSH_PUBLISH_NEW, &out, err);
     spsh__builder_free(&out);
     return rc;
 }
@@ -283,19 +292,26 @@ static spsh_status fill_plan(plan_writer *writer, spsh__plan_scan *scan, spsh_er
 }
 
 spsh_status spsh__plan_build(const spsh_pack_options *options, const char *work_directory,
-                             spsh__plan *ret_plan, spsh_error *err)
+                             const char *folder, spsh__plan *ret_plan, spsh_error *err)
 {
     spsh__plan_scan *scan = NULL;
     spsh__plan plan = {0};
-    plan_writer writer = {.options = options, .work_directory = work_directory, .plan = &plan};
-    spsh_status rc = spsh__plan_scan_run(options, work_directory, &scan, err);
+    spsh__builder directory = {0};
+    plan_writer writer = {.options = options, .plan = &plan};
+    spsh_status rc = SPSH_OK;
 
+    (void)snprintf(plan.folder, sizeof(plan.folder), "%s", folder);
+    spsh__plan_command(options, &plan.command);
+    writer.work_directory = spsh__builder_path(&directory, work_directory, folder);
+    if (writer.work_directory == NULL || spsh__builder_text(&plan.command) == NULL) {
+        rc = SPSH_NO_MEMORY(err);
+        goto out;
+    }
+    rc = spsh__plan_scan_run(options, writer.work_directory, &scan, err);
     if (rc != SPSH_OK)
         goto out;
     writer.identity = spsh__pack_hasher_new();
     rc = writer.identity == NULL ? SPSH_NO_MEMORY(err) : fill_plan(&writer, scan, err);
-    if (rc == SPSH_OK)
-        rc = write_journal(options, work_directory, &plan, err);
     if (rc != SPSH_OK)
         goto out;
     *ret_plan = plan;
@@ -303,31 +319,115 @@ spsh_status spsh__plan_build(const spsh_pack_options *options, const char *work_
 out:
     spsh_file_writer_free(writer.file);
     spsh__pack_hasher_free(writer.identity);
-    spsh__builder_free(&writer.pending);
-    spsh__builder_free(&writer.unit_items);
-    spsh__builder_free(&writer.recording);
+    SPSH__BUILDERS_FREE(&writer.pending, &writer.unit_items, &writer.recording, &directory);
     spsh__plan_scan_free(scan);
     spsh__plan_free(&plan);
     return rc;
 }
 
-/* Check that the interrupted run had the same corpora and options as this run. */
-static spsh_status check_same_run(const spsh_pack_options *options, spsh__journal *journal,
-                                  spsh__plan *plan, spsh_error *err)
+bool spsh__plan_options_equal(const spsh_pack_options *options, spsh_bytes json)
+{
+    spsh__builder own = {0};
+    const bool equal = options_json(options, &own) && spsh__builder_text(&own) != NULL &&
+                       spsh__bytes_equal(spsh__builder_bytes(&own), json);
+    spsh__builder_free(&own);
+    return equal;
+}
+
+static bool add_corpus(spsh__plan *plan, size_t *capacity, const char *corpus)
+{
+    if (!SPSH_GROW(plan->corpora, *capacity, plan->corpus_count + 1))
+        return false;
+    plan->corpora[plan->corpus_count] = strdup(corpus);
+    return plan->corpora[plan->corpus_count++] != NULL;
+}
+
+/* Take the lines up to the options. *ret_same: the run that made the plan had the same corpora and
+ * options. */
+static spsh_status read_run(const spsh_pack_options *options, spsh__journal *journal,
+                            spsh__plan *plan, bool *ret_same, spsh_error *err)
 {
     const char *rest = NULL;
-    bool same = options_json(options, &plan->options) && spsh__builder_text(&plan->options) != NULL;
+    size_t capacity = 0;
 
-    for (size_t i = 0; i < options->corpus_count; i++)
-        same = spsh__journal_take(journal, "corpus", &rest) &&
-               strcmp(rest, options->corpora[i]) == 0 && same;
-    if (!same || !spsh__journal_take(journal, "options", &rest) ||
-        strcmp(rest, spsh__builder_text(&plan->options)) != 0)
-        return SPSH_FAIL(err, SPSH_E_EXISTS,
-                         "%s holds an unfinished pack of other corpora or options; repeat that "
-                         "command to finish it, or remove the directory to start again",
-                         options->output);
-    return SPSH_OK;
+    *ret_same = true;
+    while (spsh__journal_take(journal, "corpus", &rest)) {
+        *ret_same = *ret_same && plan->corpus_count < options->corpus_count &&
+                    strcmp(rest, options->corpora[plan->corpus_count]) == 0;
+        if (!add_corpus(plan, &capacity, rest))
+            return SPSH_NO_MEMORY(err);
+    }
+    if (!spsh__journal_take(journal, "options", &rest))
+        return SPSH_FAIL(err, SPSH_E_CORRUPT, "%s: the file is malformed", journal->path);
+    spsh__builder_append_text(&plan->options, rest);
+    *ret_same = *ret_same && plan->corpus_count == options->corpus_count &&
+                spsh__plan_options_equal(options, spsh__builder_bytes(&plan->options));
+    return plan->options.failed ? SPSH_NO_MEMORY(err) : SPSH_OK;
+}
+
+/* Check that the run had the same corpora and options. */
+static spsh_status check_same_run(const spsh_pack_options *options, spsh__journal *journal,
+                                  bool any_options, spsh__plan *plan, spsh_error *err)
+{
+    bool same = false;
+    spsh_status rc = read_run(options, journal, plan, &same, err);
+
+    if (rc == SPSH_OK && !any_options && !same)
+        rc = SPSH_FAIL(err, SPSH_E_EXISTS,
+                       "%s holds an unfinished pack of other corpora or options; repeat that "
+                       "command to finish it, or remove the directory to start again",
+                       options->output);
+    return rc;
+}
+
+/* Items of compressed archives refer to files in the plan's folder, by absolute paths. */
+static spsh_status check_place(const spsh_pack_options *options, const char *work_directory,
+                               const char *planned, const spsh__plan *plan, spsh_error *err)
+{
+    spsh__builder unpacked = {0};
+    struct stat state;
+
+    if (strcmp(planned, work_directory) == 0)
+        return SPSH_OK;
+    if (spsh__builder_path(&unpacked, work_directory, plan->folder) == NULL) {
+        spsh__builder_free(&unpacked);
+        return SPSH_NO_MEMORY(err);
+    }
+    spsh__builder_append_text(&unpacked, "/" SPSH__ARCHIVE_SPOOL_PREFIX "000000");
+    const bool found =
+        spsh__builder_text(&unpacked) != NULL &&
+        options->io->stat_fn(options->io->user, (const char *)unpacked.data, &state) == 0;
+    spsh__builder_free(&unpacked);
+    if (!found)
+        return SPSH_OK;
+    return SPSH_FAIL(err, SPSH_E_EXISTS,
+                     "%s: its archives were unpacked to %s; the dataset must have that path here, "
+                     "too",
+                     work_directory, planned);
+}
+
+static spsh_status read_policy(const spsh_pack_options *options, const char *work_directory,
+                               spsh__journal *journal, spsh__plan *plan, spsh_error *err)
+{
+    const char *folder = NULL;
+    const char *planned = NULL;
+    const char *command = NULL;
+    uint64_t policy[POLICY_WORDS];
+
+    if (!spsh__journal_take(journal, "folder", &folder) || strlen(folder) >= sizeof(plan->folder) ||
+        strchr(folder, '/') != NULL || !spsh__journal_take(journal, "work_directory", &planned) ||
+        !spsh__journal_take(journal, "command", &command) ||
+        !spsh__journal_take_numbers(journal, "policy", policy, POLICY_WORDS) ||
+        policy[0] > SPSH_PACK_DEDUPE_PCM)
+        return SPSH_FAIL(err, SPSH_E_CORRUPT, "%s: the file is malformed", journal->path);
+    (void)snprintf(plan->folder, sizeof(plan->folder), "%s", folder);
+    spsh__builder_append_text(&plan->command, command);
+    plan->dedupe = (spsh_pack_dedupe)policy[0];
+    plan->is_strict = policy[1] != 0;
+    plan->rejects_max_ppm = policy[2];
+    if (spsh__builder_text(&plan->command) == NULL)
+        return SPSH_NO_MEMORY(err);
+    return check_place(options, work_directory, planned, plan, err);
 }
 
 static bool read_units(spsh__journal *journal, spsh__plan *plan, uint64_t unit_count)
@@ -364,7 +464,7 @@ static bool read_body(spsh__journal *journal, spsh__plan *plan, uint64_t unit_co
 }
 
 spsh_status spsh__plan_load(const spsh_pack_options *options, const char *work_directory,
-                            spsh__plan *ret_plan, spsh_error *err)
+                            bool any_options, spsh__plan *ret_plan, spsh_error *err)
 {
     spsh__journal journal = {0};
     spsh__plan plan = {0};
@@ -381,12 +481,13 @@ spsh_status spsh__plan_load(const spsh_pack_options *options, const char *work_d
                        "directory to start again",
                        options->output);
     if (rc == SPSH_OK)
-        rc = check_same_run(options, &journal, &plan, err);
+        rc = check_same_run(options, &journal, any_options, &plan, err);
+    if (rc == SPSH_OK)
+        rc = read_policy(options, work_directory, &journal, &plan, err);
     if (rc == SPSH_OK && !read_body(&journal, &plan, head[1]))
         rc = SPSH_FAIL(err, SPSH_E_CORRUPT, "%s: the file is malformed", journal.path);
     if (rc != SPSH_OK)
         goto out;
-    plan.loaded = true;
     *ret_plan = plan;
     plan = (spsh__plan){0};
 out:
@@ -414,16 +515,20 @@ static spsh_status read_range(const spsh_io *io, const char *path, const spsh__p
 }
 
 spsh_status spsh__plan_read_unit(const spsh_io *io, const char *work_directory,
-                                 const spsh__plan_unit *unit, uint8_t **ret_items, spsh_error *err)
+                                 const spsh__plan *plan, uint64_t unit, uint8_t **ret_items,
+                                 spsh_error *err)
 {
+    const spsh__plan_unit *planned = &plan->units[unit];
     spsh__builder path = {0};
-    uint8_t *items = malloc(unit->size_bytes + 1);
+    uint8_t *items = malloc(planned->size_bytes + 1);
     spsh_status rc = SPSH_OK;
 
-    if (items == NULL || spsh__builder_path(&path, work_directory, PLAN_ITEMS_NAME) == NULL)
+    if (spsh__builder_path(&path, work_directory, plan->folder) != NULL)
+        spsh__builder_append_part(&path, PLAN_ITEMS_NAME);
+    if (items == NULL || spsh__builder_text(&path) == NULL)
         rc = SPSH_NO_MEMORY(err);
     else
-        rc = read_range(io, (const char *)path.data, unit, items, err);
+        rc = read_range(io, (const char *)path.data, planned, items, err);
     if (rc == SPSH_OK) {
         *ret_items = items;
         items = NULL;
@@ -435,8 +540,11 @@ spsh_status spsh__plan_read_unit(const spsh_io *io, const char *work_directory,
 
 void spsh__plan_free(spsh__plan *plan)
 {
+    for (size_t i = 0; i < plan->corpus_count; i++)
+        free(plan->corpora[i]);
+    free(plan->corpora);
     free(plan->units);
-    spsh__builder_free(&plan->options);
+    SPSH__BUILDERS_FREE(&plan->options, &plan->command);
     spsh__sources_free(&plan->sources);
     *plan = (spsh__plan){0};
 }

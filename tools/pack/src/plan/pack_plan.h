@@ -2,16 +2,19 @@
  *
  * Files in the work directory:
  *
- *     plan.items    items (plan_item.h), unit after unit
- *     plan.rejects  JSON lines of the rows that the layouts rejected
- *     plan          a journal: options, dataset id, counts, units
+ *     plan.g<K>/plan.items    items (plan_item.h), unit after unit
+ *     plan.g<K>/plan.rejects  JSON lines of the rows that the layouts rejected
+ *     plan.g<K>/unpacked-*    files unpacked from archives, to which items refer
+ *     plan                    a journal: K, options, dataset id, counts, units
  *
  * The plan depends only on the input and the options, not on threads, time, or the path of the
- * corpus. `plan` is published last. Without it the other two files have no effect.
+ * corpus. `plan` is published last, and the first one that is published wins. A process that makes
+ * a plan has its own folder (claim.h), so it cannot change the plan of another process.
  */
 #ifndef SPSH_PACK_PLAN_H
 #define SPSH_PACK_PLAN_H
 
+#include "claim/claim.h"
 #include "pack_options.h"
 #include "published_counts.h"
 #include "source_counts.h"
@@ -35,28 +38,45 @@ typedef struct spsh__plan {
     spsh__sources sources;
     spsh__published_found published;
     spsh__builder options; /* the options as a JSON object, part of the dataset's identity */
-    bool loaded;           /* loaded from an interrupted run, not made by this run */
+    /* What a merge has to know about the call that made the plan. */
+    char **corpora; /* absolute paths; only if the plan was loaded */
+    size_t corpus_count;
+    spsh__builder command; /* see spsh__plan_command */
+    spsh_pack_dedupe dedupe;
+    bool is_strict;
+    uint64_t rejects_max_ppm;
+    char folder[SPSH__CLAIM_NAME_BYTES]; /* of the items, in the work directory */
 } spsh__plan;
 
 /** Append the command without folder names and without options that cannot change the dataset. So a
  * corpus at another path produces the same page. */
 void spsh__plan_command(const spsh_pack_options *options, spsh__builder *line);
 
-/** Scan the corpora and write the plan. */
+/** True if the options make a dataset whose manifest has these options. */
+bool spsh__plan_options_equal(const spsh_pack_options *options, spsh_bytes options_json);
+
+/** Scan the corpora and write the files of the plan, except the journal. folder: in the work
+ * directory. */
 spsh_status spsh__plan_build(const spsh_pack_options *options, const char *work_directory,
-                             spsh__plan *ret_plan, spsh_error *err);
+                             const char *folder, spsh__plan *ret_plan, spsh_error *err);
+
+/** Publish the journal of a plan. SPSH_E_EXISTS: there is another plan already. */
+spsh_status spsh__plan_publish(const spsh_pack_options *options, const char *work_directory,
+                               const spsh__plan *plan, spsh_error *err);
 
 /**
- * Load the plan of an interrupted run.
+ * Load a published plan.
  *
+ * @param any_options  accept a plan of any options and corpora
  * @return SPSH_E_NOT_FOUND: no plan; SPSH_E_EXISTS: the plan was made with other options or corpora
  */
 spsh_status spsh__plan_load(const spsh_pack_options *options, const char *work_directory,
-                            spsh__plan *ret_plan, spsh_error *err);
+                            bool any_options, spsh__plan *ret_plan, spsh_error *err);
 
 /** Load and check the items of one unit. The caller frees *ret_items. */
 spsh_status spsh__plan_read_unit(const spsh_io *io, const char *work_directory,
-                                 const spsh__plan_unit *unit, uint8_t **ret_items, spsh_error *err);
+                                 const spsh__plan *plan, uint64_t unit, uint8_t **ret_items,
+                                 spsh_error *err);
 
 void spsh__plan_free(spsh__plan *plan);
 

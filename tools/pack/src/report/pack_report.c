@@ -51,8 +51,6 @@ spsh_status spsh__report_write_rejects(const spsh_pack_options *options, const c
     spsh_status rc =
         spsh_file_writer_open(options->io, report_directory, "rejects.jsonl", 0, NULL, &file, err);
 
-    if (rc == SPSH_OK)
-        rc = copy_file(options->io, work_directory, "plan.rejects", file, examples, err);
     for (size_t i = 0; rc == SPSH_OK && i < packed->reject_file_count; i++)
         rc = copy_file(options->io, work_directory, packed->reject_files[i], file, examples, err);
     if (rc == SPSH_OK)
@@ -61,11 +59,10 @@ spsh_status spsh__report_write_rejects(const spsh_pack_options *options, const c
     return rc;
 }
 
-spsh_status spsh__report_write(const spsh_pack_options *options, const char *report_directory,
+spsh_status spsh__report_write(const spsh_io *io, const char *report_directory, const char *command,
                                const spsh__facts *facts, spsh_error *err)
 {
     spsh__builder out = {0};
-    spsh__builder command = {0};
     char *json = NULL;
     spsh_status rc = spsh__report_json(facts, &json, err);
     if (rc != SPSH_OK)
@@ -76,18 +73,13 @@ spsh_status spsh__report_write(const spsh_pack_options *options, const char *rep
     if (out.failed)
         rc = SPSH_NO_MEMORY(err);
     if (rc == SPSH_OK)
-        rc = spsh__pack_publish(options->io, report_directory, "pack.json",
-                                spsh__builder_bytes(&out), err);
+        rc = spsh__pack_publish(io, report_directory, "pack.json", spsh__builder_bytes(&out), err);
     spsh__builder_clear(&out);
-    spsh__plan_command(options, &command);
-    if (spsh__builder_text(&command) != NULL)
-        spsh__report_html(&out, facts, spsh__builder_text(&command));
-    if (rc == SPSH_OK && (out.failed || command.failed))
+    spsh__report_html(&out, facts, command);
+    if (rc == SPSH_OK && out.failed)
         rc = SPSH_NO_MEMORY(err);
     if (rc == SPSH_OK)
-        rc = spsh__pack_publish(options->io, report_directory, "pack.html",
-                                spsh__builder_bytes(&out), err);
-    spsh__builder_free(&command);
+        rc = spsh__pack_publish(io, report_directory, "pack.html", spsh__builder_bytes(&out), err);
     spsh__builder_free(&out);
     return rc;
 }

@@ -11,14 +11,14 @@
 
 #include "pack_facts.h"
 
-/** Write reports/rejects.jsonl: the plan's rejects, then the units' rejects in order. Adds the
+/** Write reports/rejects.jsonl from the reject files of packed, in order. Adds the
  * first lines of each reason to examples. */
 spsh_status spsh__report_write_rejects(const spsh_pack_options *options, const char *work_directory,
                                        const char *report_directory, const spsh__packed *packed,
                                        spsh__examples *examples, spsh_error *err);
 
-/** Write reports/pack.json and reports/pack.html. */
-spsh_status spsh__report_write(const spsh_pack_options *options, const char *report_directory,
+/** Write reports/pack.json and reports/pack.html. command: spsh__plan_command. */
+spsh_status spsh__report_write(const spsh_io *io, const char *report_directory, const char *command,
                                const spsh__facts *facts, spsh_error *err);
 
 /* Return reports/pack.json as one line without a line end. Free *ret_text with free. */

@@ -151,7 +151,7 @@ static spsh_status open_shard(placer *p, spsh_error *err)
     spsh_shard_writer_options options = SPSH_SHARD_WRITER_OPTIONS_INIT;
 
     options.io = p->context->options->io;
-    options.directory = p->context->shard_directory;
+    options.directory = p->context->directory;
     memcpy(options.dataset_id, p->context->plan->dataset_id, sizeof(options.dataset_id));
     options.unit = p->state.unit;
     options.number = p->state.shard_number;
@@ -507,7 +507,7 @@ static spsh_status show_progress(placer *p, const spsh__job_result *result, spsh
                            spsh__reject_rows(&plan->rejects) +
                                spsh__reject_rows(&p->packed->rejects) +
                                spsh__reject_rows(&p->state.rejects));
-    return spsh__pack_progress(options, "pack", p->done_bytes, plan->source_bytes, err);
+    return spsh__pack_progress(options, "pack", p->done_bytes, p->packed->total_bytes, err);
 }
 
 static spsh_status place_all(placer *p, spsh_error *err)
@@ -548,7 +548,8 @@ spsh_status spsh__unit_pack(const spsh__unit_context *context, uint64_t unit, sp
                                  : spsh__unit_journal_resume(context, &p.state, packed, err);
     if (rc != SPSH_OK || p.state.last)
         goto out;
-    rc = spsh__plan_read_unit(context->options->io, context->work_directory, planned, &items, err);
+    rc = spsh__plan_read_unit(context->options->io, context->work_directory, context->plan, unit,
+                              &items, err);
     if (rc != SPSH_OK)
         goto out;
     p.plan = (spsh__prepare_plan){
@@ -556,8 +557,9 @@ spsh_status spsh__unit_pack(const spsh__unit_context *context, uint64_t unit, sp
         .items = {items, (size_t)planned->size_bytes},
         .first_job = (size_t)p.state.next_job
     };
-    p.done_items = packed->counts.packed + spsh__reject_rows(&packed->rejects);
-    p.done_bytes = packed->counts.source_bytes;
+    p.done_items =
+        packed->other_items + packed->counts.packed + spsh__reject_rows(&packed->rejects);
+    p.done_bytes = packed->other_bytes + packed->counts.source_bytes;
     rc = make_jobs(&p, planned->item_count, err);
     if (rc == SPSH_OK)
         rc = place_all(&p, err);
@@ -570,6 +572,33 @@ out:
     free(p.plan.jobs);
     free(items);
     return rc;
+}
+
+spsh_status spsh__unit_load(const spsh__unit_context *context, uint64_t unit, spsh__packed *packed,
+                            spsh_error *err)
+{
+    spsh__unit_state state = {.unit = unit};
+
+    state.tallies = calloc(context->plan->sources.count, sizeof(*state.tallies));
+    spsh_status rc = state.tallies == NULL
+                         ? SPSH_NO_MEMORY(err)
+                         : spsh__unit_journal_resume(context, &state, packed, err);
+    if (rc == SPSH_OK && !state.last)
+        rc = SPSH_FAIL(err, SPSH_E_CORRUPT, "%s: journal %" PRIu32 " of the unit is missing",
+                       context->directory, state.part);
+    spsh__stored_free(&state.stored);
+    free(state.tallies);
+    return rc;
+}
+
+bool spsh__packed_add_rejects(spsh__packed *packed, const char *folder, const char *name)
+{
+    if (!SPSH_GROW(packed->reject_files, packed->reject_file_capacity,
+                   packed->reject_file_count + 1))
+        return false;
+    (void)snprintf(packed->reject_files[packed->reject_file_count++], SPSH__REJECT_NAME_BYTES,
+                   "%.60s/%.30s", folder, name);
+    return true;
 }
 
 bool spsh__packed_begin(spsh__packed *packed, const spsh__plan *plan)

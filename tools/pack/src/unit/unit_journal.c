@@ -17,9 +17,9 @@
 #define SEAL_WORDS  4U
 #define VERSION     3U
 
-static void file_name(const spsh__unit_state *state, const char *suffix, char dst[32])
+void spsh__unit_file_name(uint64_t unit, uint32_t part, const char *suffix, char dst[32])
 {
-    (void)snprintf(dst, 32, "unit-%06" PRIu64 ".%03" PRIu32 "%s", state->unit, state->part, suffix);
+    (void)snprintf(dst, 32, "unit-%06" PRIu64 ".%03" PRIu32 "%s", unit, part, suffix);
 }
 
 static spsh_status add_seal(spsh__packed *packed, const spsh_shard_seal *seal, spsh_error *err)
@@ -30,14 +30,13 @@ static spsh_status add_seal(spsh__packed *packed, const spsh_shard_seal *seal, s
     return SPSH_OK;
 }
 
-static spsh_status add_reject_file(spsh__packed *packed, const spsh__unit_state *state,
-                                   spsh_error *err)
+static spsh_status add_reject_file(const spsh__unit_context *context, spsh__packed *packed,
+                                   const spsh__unit_state *state, spsh_error *err)
 {
-    if (!SPSH_GROW(packed->reject_files, packed->reject_file_capacity,
-                   packed->reject_file_count + 1))
-        return SPSH_NO_MEMORY(err);
-    file_name(state, ".rejects", packed->reject_files[packed->reject_file_count++]);
-    return SPSH_OK;
+    char name[32];
+
+    spsh__unit_file_name(state->unit, state->part, ".rejects", name);
+    return spsh__packed_add_rejects(packed, context->folder, name) ? SPSH_OK : SPSH_NO_MEMORY(err);
 }
 
 /* Add structs of uint64_t counts, word by word. */
@@ -59,7 +58,7 @@ static spsh_status account(const spsh__unit_context *context, spsh__unit_state *
                            spsh_error *err)
 {
     const size_t tally_bytes = context->plan->sources.count * sizeof(*state->tallies);
-    spsh_status rc = has_rejects ? add_reject_file(packed, state, err) : SPSH_OK;
+    spsh_status rc = has_rejects ? add_reject_file(context, packed, state, err) : SPSH_OK;
 
     if (rc == SPSH_OK && seal != NULL)
         rc = add_seal(packed, seal, err);
@@ -86,8 +85,8 @@ static spsh_status write_rejects(const spsh__unit_context *context, const spsh__
         return SPSH_NO_MEMORY(err);
     if (state->reject_lines.size_bytes == 0)
         return SPSH_OK;
-    file_name(state, ".rejects", name);
-    return spsh__pack_publish(context->options->io, context->work_directory, name,
+    spsh__unit_file_name(state->unit, state->part, ".rejects", name);
+    return spsh__pack_publish(context->options->io, context->directory, name,
                               spsh__builder_bytes(&state->reject_lines), err);
 }
 
@@ -145,9 +144,10 @@ spsh_status spsh__unit_journal_write(const spsh__unit_context *context, spsh__un
 
     spsh_status rc = write_rejects(context, state, err);
     if (rc == SPSH_OK) {
-        file_name(state, "", name);
+        spsh__unit_file_name(state->unit, state->part, "", name);
         append_journal(&out, context, state, seal);
-        rc = spsh__journal_publish(context->options->io, context->work_directory, name, &out, err);
+        rc = spsh__journal_publish(context->options->io, context->directory, name,
+                                   SPSH_PUBLISH_REPLACE, &out, err);
     }
     spsh__builder_free(&out);
     if (rc != SPSH_OK)
@@ -231,25 +231,41 @@ static bool read_state(spsh__journal *journal, const spsh__unit_context *context
     return true;
 }
 
+/* The files that belong to a journal. */
+typedef struct journal_files {
+    bool has_shard;
+    bool has_rejects;
+    spsh_shard_seal seal; /* if has_shard */
+} journal_files;
+
+/* Read and check a whole journal. */
 static spsh_status read_journal(const spsh__unit_context *context, const char *path,
-                                spsh__unit_state *state, spsh__packed *packed, spsh_error *err)
+                                spsh__unit_state *state, journal_files *files, spsh_error *err)
 {
     spsh__journal journal = {0};
-    spsh_shard_seal seal = {0};
-    bool sealed = false;
-    bool has_rejects = false;
 
     spsh_status rc = spsh__journal_read(context->options->io, path, &journal, err);
     if (rc != SPSH_OK)
         return rc;
-    if (!read_state(&journal, context, state, &sealed, &has_rejects) ||
-        (sealed && !read_seal(&journal, state, &seal)) || !read_stored(&journal, state))
+    if (!read_state(&journal, context, state, &files->has_shard, &files->has_rejects) ||
+        (files->has_shard && !read_seal(&journal, state, &files->seal)) ||
+        !read_stored(&journal, state))
         rc = SPSH_FAIL(err, SPSH_E_CORRUPT, "%s: the file is malformed, or belongs to another plan",
                        path);
     spsh__journal_free(&journal);
+    return rc;
+}
+
+static spsh_status take_journal(const spsh__unit_context *context, const char *path,
+                                spsh__unit_state *state, spsh__packed *packed, spsh_error *err)
+{
+    journal_files files = {0};
+    spsh_status rc = read_journal(context, path, state, &files, err);
+
     if (rc != SPSH_OK)
         return rc;
-    return account(context, state, sealed ? &seal : NULL, has_rejects, packed, err);
+    return account(context, state, files.has_shard ? &files.seal : NULL, files.has_rejects, packed,
+                   err);
 }
 
 spsh_status spsh__unit_journal_resume(const spsh__unit_context *context, spsh__unit_state *state,
@@ -260,11 +276,28 @@ spsh_status spsh__unit_journal_resume(const spsh__unit_context *context, spsh__u
     while (rc == SPSH_OK && !state->last) {
         spsh__builder path = {0};
         char name[32];
-        file_name(state, "", name);
-        rc = spsh__builder_path(&path, context->work_directory, name) == NULL
+        spsh__unit_file_name(state->unit, state->part, "", name);
+        rc = spsh__builder_path(&path, context->directory, name) == NULL
                  ? SPSH_NO_MEMORY(err)
-                 : read_journal(context, (const char *)path.data, state, packed, err);
+                 : take_journal(context, (const char *)path.data, state, packed, err);
         spsh__builder_free(&path);
     }
     return rc == SPSH_E_NOT_FOUND ? SPSH_OK : rc;
+}
+
+spsh_status spsh__unit_journal_peek(const spsh__unit_context *context, const char *path,
+                                    uint64_t unit, uint32_t part, spsh__unit_summary *ret_summary)
+{
+    spsh__unit_state state = {.unit = unit, .part = part};
+    journal_files files = {0};
+
+    state.tallies = calloc(context->plan->sources.count, sizeof(*state.tallies));
+    spsh_status rc = state.tallies == NULL ? SPSH_E_NO_MEMORY
+                                           : read_journal(context, path, &state, &files, NULL);
+    if (rc == SPSH_OK)
+        *ret_summary =
+            (spsh__unit_summary){files.has_shard, files.seal.number, files.has_rejects, state.last};
+    spsh__stored_free(&state.stored);
+    free(state.tallies);
+    return rc;
 }

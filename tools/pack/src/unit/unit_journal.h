@@ -29,8 +29,49 @@ spsh_status spsh__unit_journal_write(const spsh__unit_context *context, spsh__un
                                      const spsh_shard_seal *seal, spsh__packed *packed,
                                      spsh_error *err);
 
-/** Load all journals of a unit, in order, into state and packed. */
+/** Write the name of a file of a unit. suffix: "" for journal number `part`, or ".rejects". */
+void spsh__unit_file_name(uint64_t unit, uint32_t part, const char *suffix, char dst[32]);
+
+/** Load all journals in the attempt's folder, in order, into state and packed. Stops at the first
+ * one that is missing. */
 spsh_status spsh__unit_journal_resume(const spsh__unit_context *context, spsh__unit_state *state,
                                       spsh__packed *packed, spsh_error *err);
+
+/** What one journal says about the files that belong to it. */
+typedef struct spsh__unit_summary {
+    bool has_shard;
+    uint32_t shard_number; /* if has_shard */
+    bool has_rejects;
+    bool is_last;
+} spsh__unit_summary;
+
+/** Check a journal of this plan and summarize it. Any code of spsh__journal_read; SPSH_E_CORRUPT. */
+spsh_status spsh__unit_journal_peek(const spsh__unit_context *context, const char *path,
+                                    uint64_t unit, uint32_t part, spsh__unit_summary *ret_summary);
+
+/**
+ * Link the journals and shards of older attempts into the folder of a new one, as far as they are
+ * intact and the file system has hard links. What is not adopted is packed again.
+ *
+ * @param generation  of the new attempt
+ * @param ret_count   number of adopted journals
+ */
+spsh_status spsh__unit_adopt(const spsh__unit_context *context, uint64_t unit, uint32_t generation,
+                             uint32_t *ret_count, spsh_error *err);
+
+/**
+ * Publish the commit record of a unit, unless another attempt has published one.
+ *
+ * @param generation  of this attempt
+ * @param ret_won     false: another attempt was first
+ */
+spsh_status spsh__unit_done_publish(const spsh__unit_context *context, uint64_t unit,
+                                    uint32_t generation, bool *ret_won, spsh_error *err);
+
+/** Load a commit record. SPSH_E_NOT_FOUND: the unit is not done; SPSH_E_CORRUPT: the record is
+ * damaged or belongs to another plan. */
+spsh_status spsh__unit_done_load(const spsh_io *io, const char *work_directory,
+                                 const spsh__plan *plan, uint64_t unit, uint32_t *ret_generation,
+                                 spsh_error *err);
 
 #endif
