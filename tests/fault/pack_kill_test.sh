@@ -17,8 +17,8 @@ strace -o /dev/null true 2>/dev/null || { echo "ptrace is not allowed here"; exi
 options=(--jobs 2 --shard-size 64K --codec pcm --max-rejects 100%)
 "$command" pack "$work/corpus" -o "$work/want" "${options[@]}" --quiet >/dev/null || fail "plain pack"
 
-# Inodes of sealed shards: a shard that was published may not be written again.
-sealed() { find "$1/shards" -name '*.spsh' -printf '%i %f\n' 2>/dev/null | LC_ALL=C sort; }
+# Inodes of sealed shards: a shard that was published may not be written again. It may be linked.
+sealed() { find "$1" -name '*.spsh' -printf '%i %f\n' 2>/dev/null | LC_ALL=C sort; }
 
 points=0
 n=1

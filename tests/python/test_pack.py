@@ -145,7 +145,7 @@ class PackTest(unittest.TestCase):
             speechshard.pack(self.long, self.output, progress=stop_at("pack"), **SMALL)
 
         support.stop_in_the_middle(self, stopped, self.output / "manifest.spsh")
-        self.assertTrue(any((self.output / "shards").iterdir()), "there is nothing to resume")
+        self.assertTrue(any((self.output / ".pack").glob("unit-*/*.spsh")), "there is nothing to resume")
         speechshard.pack(self.long, self.output, **SMALL)
         self.assertEqual(support.tree(self.output), want)
 

@@ -166,7 +166,7 @@ static void test_journal(void)
     spsh__published_append(&out, &found);
     spsh__tallies_append(&out, tallies, 2);
     REQUIRE(spsh__builder_text(&out) != NULL);
-    spsh__journal journal = {out.data, out.size_bytes, 0, "test"};
+    spsh__journal journal = {out.data, out.size_bytes, 0, "test", false};
     REQUIRE(spsh__sources_take(&journal, &got));
     REQUIRE(spsh__published_take(&journal, &got_found));
     REQUIRE(spsh__tallies_take(&journal, got_tallies, 2));
@@ -184,7 +184,7 @@ static void test_journal(void)
     spsh__sources_free(&sources);
     spsh__builder_clear(&out);
     spsh__builder_append_text(&out, "tally 2 1 1 1\n"); /* there are only two sources */
-    journal = (spsh__journal){out.data, out.size_bytes, 0, "test"};
+    journal = (spsh__journal){out.data, out.size_bytes, 0, "test", false};
     CHECK(!spsh__tallies_take(&journal, got_tallies, 2));
     spsh__builder_free(&out);
 }

@@ -381,18 +381,6 @@ static spsh_status check_published(const spsh__pack_state *state, spsh_error *er
     return rc;
 }
 
-/* Remove temporary files of merges that were killed. Those of the manifest and the index can also
- * belong to an editor. Opening the dataset's own lock removes them if no editor holds it. */
-static void remove_leftovers(const spsh__pack_state *state)
-{
-    const spsh_io *io = state->options->io;
-    spsh_dataset_lock *lock = NULL;
-
-    if (spsh_dataset_lock_open(state->options->output, io, &lock, NULL) == SPSH_OK)
-        spsh_dataset_lock_close(lock);
-    spsh__pack_remove_temporaries(io, &state->paths);
-}
-
 /* The merge, for the owner of its claim. */
 static spsh_status merge(spsh__pack_state *state, bool *ret_ends, spsh_error *err)
 {
@@ -404,7 +392,7 @@ static spsh_status merge(spsh__pack_state *state, bool *ret_ends, spsh_error *er
     if (rc == SPSH_OK)
         rc = check_published(state, err);
     if (rc == SPSH_OK) {
-        remove_leftovers(state);
+        spsh__pack_remove_temporaries(state->options->io, &state->paths);
         rc = take_units(state, generations, &packed, err);
     }
     if (rc == SPSH_OK) {
@@ -421,7 +409,7 @@ static spsh_status merge(spsh__pack_state *state, bool *ret_ends, spsh_error *er
 }
 
 /* Merge with the claim, and end the claim. */
-static spsh_status merge_claimed(spsh__pack_state *state, spsh__claim *claim, bool *ret_merged,
+static spsh_status merge_claimed(spsh__pack_state *state, spsh__own_claim *claim, bool *ret_merged,
                                  spsh_error *err)
 {
     spsh__claim_keeper keeper;
@@ -451,7 +439,7 @@ static spsh_status merge_claimed(spsh__pack_state *state, spsh__claim *claim, bo
 spsh_status spsh__merge_run(spsh__pack_state *state, bool waits, bool *ret_merged, spsh_error *err)
 {
     spsh__claim_watch watch = {0};
-    spsh__claim claim;
+    spsh__own_claim claim;
     spsh__claim_state claimed = SPSH__CLAIM_UNKNOWN;
     char owner[SPSH__CLAIM_OWNER_BYTES];
     bool has_logged = false;

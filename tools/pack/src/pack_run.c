@@ -119,10 +119,13 @@ static spsh_status compare_with_options(spsh__pack_state *state, bool any_option
     spsh_status rc = spsh_dataset_open(state->options->output, &opening, &dataset, err);
     if (rc != SPSH_OK)
         return rc;
+    bool is_equal = true;
     rc = spsh_dataset_pack_options(dataset, &json, err);
-    if (rc == SPSH_OK && !any_options && !spsh__plan_options_equal(state->options, json))
+    if (rc == SPSH_OK && !any_options)
+        rc = spsh__plan_options_equal(state->options, json, &is_equal, err);
+    if (rc == SPSH_OK && !is_equal)
         rc = fail_other_dataset(state->options, err);
-    else if (rc == SPSH_OK)
+    if (rc == SPSH_OK)
         set_already_packed(state, dataset);
     spsh_dataset_close(dataset);
     return rc;
@@ -136,7 +139,8 @@ static bool is_published(const spsh__pack_state *state)
 /* ---- the plan ---- */
 
 /* Make the plan and publish it. For a published dataset the plan is only compared with it. */
-static spsh_status build_plan(spsh__pack_state *state, const spsh__claim *claim, spsh_error *err)
+static spsh_status build_plan(spsh__pack_state *state, const spsh__own_claim *claim,
+                              spsh_error *err)
 {
     const spsh_pack_options *options = state->options;
     const char *work = spsh__pack_path(&state->paths, SPSH__PACK_WORK);
@@ -149,6 +153,7 @@ static spsh_status build_plan(spsh__pack_state *state, const spsh__claim *claim,
         rc = spsh__merge_check_damage(options, &plan, err);
     if (rc == SPSH_OK && is_published(state)) {
         rc = compare_with_plan(state, &plan, err);
+        spsh__pack_remove_temporaries(options->io, &state->paths);
     } else if (rc == SPSH_OK) {
         rc = spsh__plan_publish(options, work, &plan, &cause);
         rc = rc == SPSH_E_EXISTS ? SPSH_OK : spsh__fail_again(rc, &cause, err);
@@ -158,7 +163,7 @@ static spsh_status build_plan(spsh__pack_state *state, const spsh__claim *claim,
 }
 
 /* Remove what the previous owner of the claim has unpacked, if it cannot use it anymore. */
-static void remove_previous_plan(const spsh__pack_state *state, const spsh__claim *claim)
+static void remove_previous_plan(const spsh__pack_state *state, const spsh__own_claim *claim)
 {
     char folder[SPSH__CLAIM_NAME_BYTES];
     spsh__builder path = {0};
@@ -172,7 +177,7 @@ static void remove_previous_plan(const spsh__pack_state *state, const spsh__clai
 }
 
 /* Remove a plan that is not published: the next run must read replaced files. */
-static void remove_own_plan(const spsh__pack_state *state, spsh__claim *claim)
+static void remove_own_plan(const spsh__pack_state *state, spsh__own_claim *claim)
 {
     const spsh_io *io = state->options->io;
     const char *work = spsh__pack_path(&state->paths, SPSH__PACK_WORK);
@@ -186,7 +191,7 @@ static void remove_own_plan(const spsh__pack_state *state, spsh__claim *claim)
 }
 
 /* Make the plan as the owner of its claim, unless another process has made it meanwhile. */
-static spsh_status make_plan(spsh__pack_state *state, spsh__claim *claim, spsh_error *err)
+static spsh_status make_plan(spsh__pack_state *state, spsh__own_claim *claim, spsh_error *err)
 {
     spsh__claim_keeper keeper;
     spsh_status rc = SPSH_OK;
@@ -203,6 +208,8 @@ static spsh_status make_plan(spsh__pack_state *state, spsh__claim *claim, spsh_e
     }
     if (rc == SPSH_OK && !state->has_ended)
         spsh__claim_close(claim);
+    else if (spsh__pack_has_plan(state->options->io, &state->paths))
+        spsh__claim_release(claim); /* it may be the own plan: a later step of publishing failed */
     else
         remove_own_plan(state, claim);
     return rc;
@@ -212,7 +219,7 @@ static spsh_status make_plan(spsh__pack_state *state, spsh__claim *claim, spsh_e
 static spsh_status claim_plan(spsh__pack_state *state, spsh__claim_watch *watch, bool *has_logged,
                               spsh_error *err)
 {
-    spsh__claim claim;
+    spsh__own_claim claim;
     spsh__claim_state claimed = SPSH__CLAIM_UNKNOWN;
     spsh_error cause = SPSH_ERROR_INIT;
     char owner[SPSH__CLAIM_OWNER_BYTES];
@@ -277,15 +284,6 @@ static spsh_status get_plan(spsh__pack_state *state, spsh_error *err)
 
 /* ---- all of it ---- */
 
-/* The sum of the source bytes, for progress. A share learns its sum as it claims units. */
-static void begin_progress(spsh__pack_state *state)
-{
-    const spsh_pack_options *options = state->options;
-
-    if (!options->is_part)
-        state->packed.total_bytes = state->plan.source_bytes;
-}
-
 /* The dataset was published by another process while this one worked on it. */
 static spsh_status end_published(spsh__pack_state *state, spsh_error *err)
 {
@@ -311,7 +309,7 @@ static spsh_status pack_planned(spsh__pack_state *state, spsh_error *err)
     }
     if (!spsh__packed_begin(&state->packed, &state->plan))
         return SPSH_NO_MEMORY(err);
-    begin_progress(state);
+    state->packed.total_bytes = options->is_part ? 0 : state->plan.source_bytes;
     rc = spsh__units_pack(state, !options->is_part, err);
     if (rc == SPSH_OK && !state->has_ended &&
         (!options->is_part || (options->merges_parts && state->result.units_left == 0)))

@@ -57,7 +57,7 @@ static spsh_status look_for_done(unit_pass *pass, uint64_t unit, spsh_error *err
     return rc == SPSH_E_NOT_FOUND ? SPSH_OK : spsh__fail_again(rc, &cause, err);
 }
 
-static void log_takeover(spsh__pack_state *state, uint64_t unit, const spsh__claim *claim,
+static void log_takeover(spsh__pack_state *state, uint64_t unit, const spsh__own_claim *claim,
                          uint32_t adopted)
 {
     char shards[64] = "";
@@ -70,7 +70,7 @@ static void log_takeover(spsh__pack_state *state, uint64_t unit, const spsh__cla
                    claim->previous_has_stopped ? "has stopped" : "gave no sign of life", shards);
 }
 
-static spsh_status pack_claimed(unit_pass *pass, uint64_t unit, const spsh__claim *claim,
+static spsh_status pack_claimed(unit_pass *pass, uint64_t unit, const spsh__own_claim *claim,
                                 bool *ret_won, spsh_error *err)
 {
     spsh__pack_state *state = pass->state;
@@ -116,7 +116,8 @@ static spsh_status judge_failure(unit_pass *pass, uint64_t unit, spsh_status rc,
 }
 
 /* Pack a unit that this process has claimed. It may be done meanwhile, or even the dataset. */
-static spsh_status take_unit(unit_pass *pass, uint64_t unit, spsh__claim *claim, spsh_error *err)
+static spsh_status take_unit(unit_pass *pass, uint64_t unit, spsh__own_claim *claim,
+                             spsh_error *err)
 {
     spsh__pack_state *state = pass->state;
     spsh__claim_keeper keeper;
@@ -131,7 +132,8 @@ static spsh_status take_unit(unit_pass *pass, uint64_t unit, spsh__claim *claim,
         spsh__claim_remove(claim);
         return rc;
     }
-    state->packed.total_bytes += state->plan.units[unit].source_bytes;
+    if (state->options->is_part) /* a part learns what it packs as it claims units */
+        state->packed.total_bytes += state->plan.units[unit].source_bytes;
     rc = spsh__claim_keeper_start(&keeper, claim, &cause);
     if (rc == SPSH_OK) {
         rc = pack_claimed(pass, unit, claim, &won, &cause);
@@ -156,7 +158,7 @@ static spsh_status visit_unit(unit_pass *pass, uint64_t unit, spsh_error *err)
 {
     const spsh__pack_state *state = pass->state;
     unit_note *note = &pass->notes[unit];
-    spsh__claim claim;
+    spsh__own_claim claim;
     spsh__claim_state claimed = SPSH__CLAIM_UNKNOWN;
     spsh_error cause = SPSH_ERROR_INIT;
     char name[32];

@@ -138,8 +138,14 @@ void spsh__pack_remove_folder(const spsh_io *io, const char *folder)
     }
 }
 
+/* Temporary files of the manifest and the index can also belong to an editor. Opening the dataset's
+ * own lock removes them if no editor holds it. */
 void spsh__pack_remove_temporaries(const spsh_io *io, const spsh__pack_paths *paths)
 {
+    spsh_dataset_lock *lock = NULL;
+
+    if (spsh_dataset_lock_open(paths->output, io, &lock, NULL) == SPSH_OK)
+        spsh_dataset_lock_close(lock);
     remove_matching(io, spsh__pack_path(paths, SPSH__PACK_SHARDS), is_temporary);
     remove_matching(io, spsh__pack_path(paths, SPSH__PACK_REPORTS), is_temporary);
 }

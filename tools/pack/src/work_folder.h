@@ -39,7 +39,8 @@ bool spsh__pack_has_plan(const spsh_io *io, const spsh__pack_paths *paths);
 SPSH_NODISCARD spsh_status spsh__pack_make_folders(const spsh_io *io, spsh__pack_paths *paths,
                                                    spsh_error *err);
 
-/** Remove temporary files in the folders of the dataset, which only a merge writes to. */
+/** Remove temporary files of merges that were killed. Only for the owner of a merge, or if there is
+ * no plan. */
 void spsh__pack_remove_temporaries(const spsh_io *io, const spsh__pack_paths *paths);
 /** Remove a folder with the files in it. */
 void spsh__pack_remove_folder(const spsh_io *io, const char *folder);

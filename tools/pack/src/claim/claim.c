@@ -49,7 +49,7 @@ static const char *text_of(const spsh__builder *path)
 
 /* ---- the record ---- */
 
-static int write_record(const spsh__claim *claim, const char *state)
+static int write_record(const spsh__own_claim *claim, const char *state)
 {
     const spsh__claims *claims = claim->claims;
     const spsh_io *io = claims->io;
@@ -210,7 +210,7 @@ static bool folder_exists(const spsh__claims *claims, const char *name, uint32_t
     return found;
 }
 
-static int publish_record(spsh__claim *claim, const char *temporary, const char *path)
+static int publish_record(spsh__own_claim *claim, const char *temporary, const char *path)
 {
     const spsh__claims *claims = claim->claims;
     const spsh_io *io = claims->io;
@@ -229,7 +229,7 @@ static int publish_record(spsh__claim *claim, const char *temporary, const char 
 
 /* Write the first record. After a failure the folder is removed if possible. Otherwise others wait
  * for a lease. */
-static spsh_status begin_claim(spsh__claim *claim, spsh_error *err)
+static spsh_status begin_claim(spsh__own_claim *claim, spsh_error *err)
 {
     const spsh__claims *claims = claim->claims;
     spsh__builder temporary = {0};
@@ -255,10 +255,10 @@ static spsh_status begin_claim(spsh__claim *claim, spsh_error *err)
 
 /* NOLINTNEXTLINE(readability-function-size): what to claim, and three results */
 spsh_status spsh__claim_try(const spsh__claims *claims, const char *name, spsh__claim_watch *watch,
-                            spsh__claim *ret_claim, spsh__claim_state *ret_state,
+                            spsh__own_claim *ret_claim, spsh__claim_state *ret_state,
                             char ret_owner[SPSH__CLAIM_OWNER_BYTES], spsh_error *err)
 {
-    spsh__claim claim = {.claims = claims, .fd = -1};
+    spsh__own_claim claim = {.claims = claims, .fd = -1};
     observation seen = {.is_free = true};
     spsh_status rc = SPSH_OK;
 
@@ -298,28 +298,28 @@ spsh_status spsh__claim_try(const spsh__claims *claims, const char *name, spsh__
     return SPSH_OK;
 }
 
-void spsh__claim_beat(spsh__claim *claim)
+void spsh__claim_beat(spsh__own_claim *claim)
 {
     claim->beats++;
     if (claim->fd >= 0)
         (void)write_record(claim, "held");
 }
 
-void spsh__claim_close(spsh__claim *claim)
+void spsh__claim_close(spsh__own_claim *claim)
 {
     if (claim->fd >= 0)
         (void)claim->claims->io->close_fn(claim->claims->io->user, claim->fd);
     claim->fd = -1;
 }
 
-void spsh__claim_release(spsh__claim *claim)
+void spsh__claim_release(spsh__own_claim *claim)
 {
     if (claim->fd >= 0)
         (void)write_record(claim, "released");
     spsh__claim_close(claim);
 }
 
-void spsh__claim_remove(spsh__claim *claim)
+void spsh__claim_remove(spsh__own_claim *claim)
 {
     const spsh__claims *claims = claim->claims;
     spsh__builder path = {0};

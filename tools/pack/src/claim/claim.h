@@ -56,7 +56,7 @@ typedef enum spsh__claim_state {
 } spsh__claim_state;
 
 /** A claim of this process. */
-typedef struct spsh__claim {
+typedef struct spsh__own_claim {
     const spsh__claims *claims;
     uint32_t generation;
     char folder[SPSH__CLAIM_NAME_BYTES]; /* NAME.gK */
@@ -67,7 +67,7 @@ typedef struct spsh__claim {
     int fd; /* of the record; -1: closed */
     bool is_locked;
     uint64_t beats;
-} spsh__claim;
+} spsh__own_claim;
 
 /** Set the members from this process and machine. */
 void spsh__claims_begin(spsh__claims *claims, const spsh_io *io, const char *directory,
@@ -85,20 +85,20 @@ void spsh__claim_folder(const char *name, uint32_t generation, char dst[SPSH__CL
  * @return SPSH_OK, SPSH_E_NOT_FOUND if the directory is missing, or a code of spsh_io_status
  */
 SPSH_NODISCARD spsh_status spsh__claim_try(const spsh__claims *claims, const char *name,
-                                           spsh__claim_watch *watch, spsh__claim *ret_claim,
+                                           spsh__claim_watch *watch, spsh__own_claim *ret_claim,
                                            spsh__claim_state *ret_state,
                                            char ret_owner[SPSH__CLAIM_OWNER_BYTES],
                                            spsh_error *err);
 
 /** Show that the owner is alive. Call it SPSH__CLAIM_BEATS times per lease, or start a keeper
  * (claim_keeper.h). A failure only lets another process take over. */
-void spsh__claim_beat(spsh__claim *claim);
+void spsh__claim_beat(spsh__own_claim *claim);
 
 /** Give the claim up, so that any process can take over at once. */
-void spsh__claim_release(spsh__claim *claim);
+void spsh__claim_release(spsh__own_claim *claim);
 /** Close a claim whose work is done. */
-void spsh__claim_close(spsh__claim *claim);
+void spsh__claim_close(spsh__own_claim *claim);
 /** Remove the folder of a claim in which nothing was written. */
-void spsh__claim_remove(spsh__claim *claim);
+void spsh__claim_remove(spsh__own_claim *claim);
 
 #endif

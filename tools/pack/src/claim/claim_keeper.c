@@ -6,7 +6,7 @@
 
 #include "speechshard/inside.h"
 
-static struct timespec next_beat(const spsh__claim *claim)
+static struct timespec next_beat(const spsh__own_claim *claim)
 {
     const uint64_t pause_ns = claim->claims->lease_s * (UINT64_C(1000000000) / SPSH__CLAIM_BEATS);
     struct timespec at = {0, 0};
@@ -38,7 +38,7 @@ static void *keep(void *user)
     return NULL;
 }
 
-spsh_status spsh__claim_keeper_start(spsh__claim_keeper *keeper, spsh__claim *claim,
+spsh_status spsh__claim_keeper_start(spsh__claim_keeper *keeper, spsh__own_claim *claim,
                                      spsh_error *err)
 {
     pthread_condattr_t attributes;

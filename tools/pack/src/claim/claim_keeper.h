@@ -8,7 +8,7 @@
 
 /** Owned by the caller. Set by spsh__claim_keeper_start. */
 typedef struct spsh__claim_keeper {
-    spsh__claim *claim;
+    spsh__own_claim *claim;
     pthread_t thread;
     pthread_mutex_t mutex;
     pthread_cond_t may_end;
@@ -17,8 +17,8 @@ typedef struct spsh__claim_keeper {
 
 /** Start the thread. The claim belongs to it until spsh__claim_keeper_stop. SPSH_E_NO_MEMORY: no
  * thread, and nothing has to be stopped. */
-SPSH_NODISCARD spsh_status spsh__claim_keeper_start(spsh__claim_keeper *keeper, spsh__claim *claim,
-                                                    spsh_error *err);
+SPSH_NODISCARD spsh_status spsh__claim_keeper_start(spsh__claim_keeper *keeper,
+                                                    spsh__own_claim *claim, spsh_error *err);
 /** End the thread and wait for it. */
 void spsh__claim_keeper_stop(spsh__claim_keeper *keeper);
 

@@ -103,7 +103,7 @@ spsh_status spsh__journal_read(const spsh_io *io, const char *path, spsh__journa
         return SPSH_FAIL(err, SPSH_E_CORRUPT, "%s: the hash in its last line is missing or wrong",
                          path);
     }
-    *ret_journal = (spsh__journal){data, size_bytes - END_LINE_BYTES, 0, path};
+    *ret_journal = (spsh__journal){data, size_bytes - END_LINE_BYTES, 0, path, false};
     return SPSH_OK;
 }
 
@@ -147,8 +147,16 @@ bool spsh__journal_take_hash(spsh__journal *journal, const char *name, uint8_t r
     return spsh__journal_take(journal, name, &rest) && spsh__hex128_parse(rest, ret_hash);
 }
 
+spsh_status spsh__journal_malformed(const spsh__journal *journal, spsh_error *err)
+{
+    return journal->no_memory
+               ? SPSH_NO_MEMORY(err)
+               : SPSH_FAIL(err, SPSH_E_CORRUPT,
+                           "%s: the file is malformed, or belongs to another plan", journal->path);
+}
+
 void spsh__journal_free(spsh__journal *journal)
 {
     free(journal->data);
-    *journal = (spsh__journal){NULL, 0, 0, NULL};
+    *journal = (spsh__journal){0};
 }

@@ -37,6 +37,7 @@ typedef struct spsh__journal {
     size_t size_bytes; /* without the end line */
     size_t at;
     const char *path;
+    bool no_memory; /* set by a function that takes lines and fails for lack of memory */
 } spsh__journal;
 
 /* Load a journal. path is borrowed. SPSH_E_NOT_FOUND: no such file; SPSH_E_CORRUPT: its end line is
@@ -52,6 +53,8 @@ bool spsh__journal_parse(const char *rest, uint64_t *ret_numbers, size_t count);
 bool spsh__journal_take_numbers(spsh__journal *journal, const char *name, uint64_t *ret_numbers,
                                 size_t count);
 bool spsh__journal_take_hash(spsh__journal *journal, const char *name, uint8_t ret_hash[16]);
+/* Fail after a line could not be taken: SPSH_E_CORRUPT, or SPSH_E_NO_MEMORY. */
+spsh_status spsh__journal_malformed(const spsh__journal *journal, spsh_error *err);
 void spsh__journal_free(spsh__journal *journal);
 
 #endif

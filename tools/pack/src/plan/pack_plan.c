@@ -325,13 +325,15 @@ out:
     return rc;
 }
 
-bool spsh__plan_options_equal(const spsh_pack_options *options, spsh_bytes json)
+spsh_status spsh__plan_options_equal(const spsh_pack_options *options, spsh_bytes json,
+                                     bool *ret_equal, spsh_error *err)
 {
     spsh__builder own = {0};
-    const bool equal = options_json(options, &own) && spsh__builder_text(&own) != NULL &&
-                       spsh__bytes_equal(spsh__builder_bytes(&own), json);
+    const bool made = options_json(options, &own) && spsh__builder_text(&own) != NULL;
+
+    *ret_equal = made && spsh__bytes_equal(spsh__builder_bytes(&own), json);
     spsh__builder_free(&own);
-    return equal;
+    return made ? SPSH_OK : SPSH_NO_MEMORY(err);
 }
 
 static bool add_corpus(spsh__plan *plan, size_t *capacity, const char *corpus)
@@ -358,11 +360,15 @@ static spsh_status read_run(const spsh_pack_options *options, spsh__journal *jou
             return SPSH_NO_MEMORY(err);
     }
     if (!spsh__journal_take(journal, "options", &rest))
-        return SPSH_FAIL(err, SPSH_E_CORRUPT, "%s: the file is malformed", journal->path);
+        return spsh__journal_malformed(journal, err);
     spsh__builder_append_text(&plan->options, rest);
-    *ret_same = *ret_same && plan->corpus_count == options->corpus_count &&
-                spsh__plan_options_equal(options, spsh__builder_bytes(&plan->options));
-    return plan->options.failed ? SPSH_NO_MEMORY(err) : SPSH_OK;
+    bool equal = false;
+    spsh_status rc =
+        plan->options.failed
+            ? SPSH_NO_MEMORY(err)
+            : spsh__plan_options_equal(options, spsh__builder_bytes(&plan->options), &equal, err);
+    *ret_same = *ret_same && equal && plan->corpus_count == options->corpus_count;
+    return rc;
 }
 
 /* Check that the run had the same corpora and options. */
@@ -419,7 +425,7 @@ static spsh_status read_policy(const spsh_pack_options *options, const char *wor
         !spsh__journal_take(journal, "command", &command) ||
         !spsh__journal_take_numbers(journal, "policy", policy, POLICY_WORDS) ||
         policy[0] > SPSH_PACK_DEDUPE_PCM)
-        return SPSH_FAIL(err, SPSH_E_CORRUPT, "%s: the file is malformed", journal->path);
+        return spsh__journal_malformed(journal, err);
     (void)snprintf(plan->folder, sizeof(plan->folder), "%s", folder);
     spsh__builder_append_text(&plan->command, command);
     plan->dedupe = (spsh_pack_dedupe)policy[0];
@@ -435,6 +441,7 @@ static bool read_units(spsh__journal *journal, spsh__plan *plan, uint64_t unit_c
     if (unit_count > journal->size_bytes) /* each unit takes a line */
         return false;
     plan->units = calloc(unit_count + 1, sizeof(*plan->units));
+    journal->no_memory = plan->units == NULL;
     while (plan->units != NULL && plan->unit_count < unit_count) {
         uint64_t w[UNIT_WORDS];
         if (!spsh__journal_take_numbers(journal, "unit", w, UNIT_WORDS))
@@ -485,7 +492,7 @@ spsh_status spsh__plan_load(const spsh_pack_options *options, const char *work_d
     if (rc == SPSH_OK)
         rc = read_policy(options, work_directory, &journal, &plan, err);
     if (rc == SPSH_OK && !read_body(&journal, &plan, head[1]))
-        rc = SPSH_FAIL(err, SPSH_E_CORRUPT, "%s: the file is malformed", journal.path);
+        rc = spsh__journal_malformed(&journal, err);
     if (rc != SPSH_OK)
         goto out;
     *ret_plan = plan;

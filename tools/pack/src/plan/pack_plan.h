@@ -52,8 +52,10 @@ typedef struct spsh__plan {
  * corpus at another path produces the same page. */
 void spsh__plan_command(const spsh_pack_options *options, spsh__builder *line);
 
-/** True if the options make a dataset whose manifest has these options. */
-bool spsh__plan_options_equal(const spsh_pack_options *options, spsh_bytes options_json);
+/** Whether the options make a dataset whose manifest has these options. SPSH_E_NO_MEMORY. */
+SPSH_NODISCARD spsh_status spsh__plan_options_equal(const spsh_pack_options *options,
+                                                    spsh_bytes options_json, bool *ret_equal,
+                                                    spsh_error *err);
 
 /** Scan the corpora and write the files of the plan, except the journal. folder: in the work
  * directory. */

@@ -145,16 +145,18 @@ bool spsh__sources_take(spsh__journal *journal, spsh__sources *ret_sources)
             !spsh__journal_take(journal, "source_root", &root) ||
             !spsh__journal_take(journal, "source_layout", &layout) ||
             !spsh__journal_take(journal, "source_evidence", &evidence) ||
-            !spsh__journal_take(journal, "source_notes", &notes) ||
-            !push(ret_sources, (spsh__source){
-                                   .root = strdup(root),
-                                   .layout = strdup(layout),
-                                   .evidence = strdup(evidence),
-                                   .notes = strdup(notes),
-                                   .operand = w[0],
-                                   .first_sequence = w[1],
-                                   .rows = {w[2], w[3], w[4], w[5], w[6]}
-        }))
+            !spsh__journal_take(journal, "source_notes", &notes))
+            return false;
+        journal->no_memory = !push(ret_sources, (spsh__source){
+                                                    .root = strdup(root),
+                                                    .layout = strdup(layout),
+                                                    .evidence = strdup(evidence),
+                                                    .notes = strdup(notes),
+                                                    .operand = w[0],
+                                                    .first_sequence = w[1],
+                                                    .rows = {w[2], w[3], w[4], w[5], w[6]}
+        });
+        if (journal->no_memory)
             return false;
     }
     return true;

@@ -190,7 +190,8 @@ static bool read_stored(spsh__journal *journal, spsh__unit_state *state)
             return false;
         entry.record = words[0];
         entry.job = words[1];
-        if (spsh__stored_add(&state->stored, &entry, NULL) != SPSH_OK)
+        journal->no_memory = spsh__stored_add(&state->stored, &entry, NULL) != SPSH_OK;
+        if (journal->no_memory)
             return false;
     }
     state->stored_written = state->stored.count;
@@ -250,8 +251,7 @@ static spsh_status read_journal(const spsh__unit_context *context, const char *p
     if (!read_state(&journal, context, state, &files->has_shard, &files->has_rejects) ||
         (files->has_shard && !read_seal(&journal, state, &files->seal)) ||
         !read_stored(&journal, state))
-        rc = SPSH_FAIL(err, SPSH_E_CORRUPT, "%s: the file is malformed, or belongs to another plan",
-                       path);
+        rc = spsh__journal_malformed(&journal, err);
     spsh__journal_free(&journal);
     return rc;
 }
