@@ -2,7 +2,7 @@
 _speechshard()
 {
     local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]}
-    local commands="pack info ls cat verify repair export overlay plan bench featgen fingerprint dedupe apply revert audit explain train eval transcribe report env"
+    local commands="pack merge info ls cat verify repair export overlay plan bench featgen fingerprint dedupe apply revert audit explain train eval transcribe report env"
     local common="--help --quiet --verbose --version"
     local options
     local plan="--seed --max-seconds --max-padded-seconds --max-utterances --alpha --weight --unit
@@ -63,7 +63,9 @@ _speechshard()
     esac
     case ${COMP_WORDS[1]} in
     pack) options="--output --layout --codec --decoder --shard-size --split --dedupe --domain --jobs --rate
-        --order --print-launch --trust-headers --wds-key --column --split-from --follow-links --strict --max-rejects --memory --json" ;;
+        --order --trust-headers --wds-key --column --split-from --follow-links --strict --max-rejects --memory --part --plan-only
+        --merge --lease --print-launch --json" ;;
+    merge) options="--memory --lease --json" ;;
     info) options="--devices --json" ;;
     verify) options="--decode --cached --jobs --part --json" ;;
     ls) options="--all --json --domain --split --limit --offset" ;;

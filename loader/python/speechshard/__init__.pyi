@@ -288,6 +288,11 @@ class PackReport(SimpleNamespace):
     already_packed: bool
     withheld: bool
     too_many_rejects: bool
+    share: bool
+    units: int
+    units_packed: int
+    units_taken_over: int
+    units_left: int
     rows_in: int
     packed: int
     rejected: int
@@ -435,8 +440,20 @@ def pack(
     follow_links: Optional[bool] = False,
     strict: Optional[bool] = False,
     max_rejects: Union[None, float, str] = None,
+    part: Optional[str] = None,
+    plan_only: Optional[bool] = False,
+    merge: Optional[bool] = False,
+    lease: Optional[int] = 60,
     jobs: Optional[int] = None,
     memory: _Size = "256M",
+    progress: _Progress = None,
+    log: _Log = None,
+) -> PackReport: ...
+def merge(
+    output: _Path,
+    *,
+    memory: _Size = "256M",
+    lease: Optional[int] = 60,
     progress: _Progress = None,
     log: _Log = None,
 ) -> PackReport: ...

@@ -1,8 +1,9 @@
-/* py_pack.c: speechshard.pack, over pack.h. */
+/* py_pack.c: speechshard.pack and merge, over pack.h. */
 #include <string.h>
 
 #include "py_work.h"
 #include "speechshard/decimal.h"
+#include "speechshard/inside.h"
 #include "speechshard/nearest_word.h"
 #include "speechshard/options.h"
 #include "speechshard/pack.h"
@@ -19,7 +20,11 @@ typedef struct pack_call {
     uint64_t rate_hz, shard_bytes, memory_bytes, jobs;
     int codec, dedupe, order, split_from, wds_key, decoder;
     const char *plugin; /* path of FFmpeg's plug-in; NULL: search for the plug-in */
+    uint64_t part[2];   /* part and count; count 0: no part */
+    uint64_t lease_s;
     bool trusts_headers, follows_links, is_strict;
+    bool is_plan_only, merges_parts;
+    bool is_merge; /* a call of merge, not of pack */
     spsh_pack_options options;
     spsh_pack_report *report;
     spsh__py_job *job;
@@ -74,6 +79,23 @@ static int take_layout(const spsh__py_keyword *keyword, PyObject *value, spsh__p
                             value);
     return SPSH_PY_FAIL(PyExc_ValueError, "layout %R: no such layout; did you mean \"%s\"?", value,
                         near);
+}
+
+/* "3/16" */
+static int take_part(const spsh__py_keyword *keyword, PyObject *value, spsh__py_work *work,
+                     void *place)
+{
+    uint64_t *part = (uint64_t *)place;
+    const char *text = NULL;
+    if (spsh__py_take_text(keyword, value, work, (void *)&text) != 0)
+        return -1;
+    if (spsh__take_digits(&text, UINT32_MAX, &part[0]) && *text++ == '/' &&
+        spsh__take_digits(&text, UINT32_MAX, &part[1]) && *text == '\0' && part[0] < part[1])
+        return 0;
+    return SPSH_PY_FAIL(PyExc_ValueError,
+                        "%s %R: not \"I/N\", where I is 0 to N - 1, such as \"3/16\"; only the "
+                        "command reads the variables of schedulers",
+                        keyword->name, value);
 }
 
 static const spsh__py_choice codecs[] = {
@@ -133,6 +155,10 @@ static const spsh__py_keyword keywords[] = {
     {"follow_links",  spsh__py_take_flag,  AT(follows_links),   NULL,        0, 0},
     {"strict",        spsh__py_take_flag,  AT(is_strict),       NULL,        0, 0},
     {"max_rejects",   take_percent,        AT(rejects_max_ppm), NULL,        0, 0},
+    {"part",          take_part,           AT(part),            NULL,        0, 0},
+    {"plan_only",     spsh__py_take_flag,  AT(is_plan_only),    NULL,        0, 0},
+    {"merge",         spsh__py_take_flag,  AT(merges_parts),    NULL,        0, 0},
+    {"lease",         spsh__py_take_count, AT(lease_s),         NULL,        1, SPSH_PACK_LEASE_S_MAX},
     {"jobs",          spsh__py_take_count, AT(jobs),            NULL,        1, SPSH_PACK_THREADS_MAX},
     {"memory",        spsh__py_take_size,  AT(memory_bytes),    NULL,
      SPSH_PACK_MEMORY_BYTES_MIN, 0},
@@ -141,6 +167,18 @@ static const spsh__py_keyword keywords[] = {
 /* clang-format on */
 
 static const spsh__py_function function = {"pack", keywords, 2, 2, NULL};
+
+/* clang-format off */
+static const spsh__py_keyword merge_keywords[] = {
+    {"output",        spsh__py_take_path,  AT(output),          NULL,        0, 0},
+    {"memory",        spsh__py_take_size,  AT(memory_bytes),    NULL,
+     SPSH_PACK_MEMORY_BYTES_MIN, 0},
+    {"lease",         spsh__py_take_count, AT(lease_s),         NULL,        1, SPSH_PACK_LEASE_S_MAX},
+    SPSH_PY_WORK_KEYWORDS
+};
+/* clang-format on */
+
+static const spsh__py_function merge_function = {"merge", merge_keywords, 1, 1, NULL};
 
 static void on_log(void *user, spsh_log_level level, const char *text)
 {
@@ -180,6 +218,12 @@ static void fill(pack_call *c)
     o->follows_links = c->follows_links;
     o->has_keys_to_last_dot = c->wds_key == 1;
     o->is_strict = c->is_strict;
+    o->is_part = c->part[1] != 0;
+    o->part = (uint32_t)c->part[0];
+    o->part_count = (uint32_t)c->part[1];
+    o->is_plan_only = c->is_plan_only;
+    o->merges_parts = c->merges_parts;
+    o->lease_s = (uint32_t)c->lease_s;
     o->log_fn = on_log;
     o->progress_fn = on_progress;
     o->user = c;
@@ -192,6 +236,11 @@ static const spsh__py_fact facts_of_pack[] = {
     FACT(TRUTH, "already_packed", is_already_packed),
     FACT(TRUTH, "withheld", is_withheld),
     FACT(TRUTH, "too_many_rejects", has_too_many_rejects),
+    FACT(TRUTH, "share", is_share),
+    FACT(NUMBER, "units", unit_count),
+    FACT(NUMBER, "units_packed", units_packed),
+    FACT(NUMBER, "units_taken_over", units_taken_over),
+    FACT(NUMBER, "units_left", units_left),
     FACT(NUMBER, "rows_in", rows_in),
     FACT(NUMBER, "packed", packed),
     FACT(NUMBER, "rejected", rejected),
@@ -345,7 +394,8 @@ static spsh_status run(void *call, spsh__py_job *job, spsh_error *err)
         rc = spsh_ffmpeg_open(c->plugin, &ffmpeg, err);
     c->options.ffmpeg = ffmpeg;
     if (rc == SPSH_OK)
-        rc = spsh_pack(&c->options, &c->report, err);
+        rc = c->is_merge ? spsh_pack_merge(&c->options, &c->report, err)
+                         : spsh_pack(&c->options, &c->report, err);
     spsh_ffmpeg_close(ffmpeg);
     return rc;
 }
@@ -359,9 +409,13 @@ static void rename_options(spsh_error *err)
         {"follows_links",         "follow_links"   },
         {"has_keys_to_last_dot",  "wds_key"        },
         {"ignores_split_names",   "split_from"     },
+        {"is_part",               "part"           },
+        {"is_plan_only",          "plan_only"      },
         {"is_strict",             "strict"         },
         {"keeps_source_order",    "order"          },
         {"layout_name",           "layout"         },
+        {"lease_s",               "lease"          },
+        {"merges_parts",          "merge"          },
         {"memory_bytes",          "memory"         },
         {"rate_hz",               "rate"           },
         {"rejects_max_ppm",       "max_rejects"    },
@@ -402,13 +456,13 @@ static int find_plugin(pack_call *c)
     return c->plugin == NULL ? -1 : 0;
 }
 
-static PyObject *pack(PyObject *module, PyObject *args, PyObject *given)
+static PyObject *call(bool is_merge, PyObject *args, PyObject *given)
 {
-    (void)module;
-    pack_call c = {.report = NULL};
+    pack_call c = {.is_merge = is_merge};
     spsh_error err = SPSH_ERROR_INIT;
     PyObject *report = NULL;
-    if (spsh__py_arguments_parse(&function, args, given, &c.work) == 0) {
+    if (spsh__py_arguments_parse(is_merge ? &merge_function : &function, args, given, &c.work) ==
+        0) {
         fill(&c);
         if (find_plugin(&c) != 0)
             goto out;
@@ -424,11 +478,35 @@ out:
     return report;
 }
 
+static PyObject *pack(PyObject *module, PyObject *args, PyObject *given)
+{
+    (void)module;
+    return call(false, args, given);
+}
+
+static PyObject *merge(PyObject *module, PyObject *args, PyObject *given)
+{
+    (void)module;
+    return call(true, args, given);
+}
+
+static char merge_doc[] =
+    "merge($module, /, output, *, memory=\"256M\", lease=60, progress=None, log=None)\n"
+    "--\n\n"
+    "Publish a dataset that was packed in parts. Returns a PackReport.\n\n"
+    "    for part in range(16):                      # on many machines, at the same time\n"
+    "        speechshard.pack(corpus, output, part=f\"{part}/16\")\n"
+    "    speechshard.merge(output)\n\n"
+    "Raises NotFoundError, which names units, if not all units are packed. A dataset that is\n"
+    "published already is left as it is. The bytes are those of one pack without parts.\n"
+    "help(speechshard.pack) describes progress and log.\n";
+
 static char doc[] =
     "pack($module, /, corpora, output, *, layout=None, codec=None, dedupe=None, rate=None, "
     "order=\"hash\", domain=None, column=None, split_from=\"name\", split=None, "
     "shard_size=\"1G\", trust_headers=False, wds_key=\"first-dot\", "
-    "decoder=\"builtin\", follow_links=False, strict=False, max_rejects=None, jobs=None, "
+    "decoder=\"builtin\", follow_links=False, strict=False, max_rejects=None, part=None, "
+    "plan_only=False, merge=False, lease=60, jobs=None, "
     "memory=\"256M\", progress=None, log=None)\n"
     "--\n\n"
     "Pack speech corpora into a dataset of checksummed shards. Returns a PackReport.\n\n"
@@ -439,6 +517,8 @@ static char doc[] =
     "such as \"512M\". split and column take one str or a list. max_rejects is a percentage.\n\n"
     "The same input and options produce the same bytes as the command. A pack that was stopped\n"
     "resumes when the same call, or the same command, is repeated.\n\n"
+    "part=\"3/16\" packs the fourth share of 16, and units of machines that are lost; merge()\n"
+    "publishes the dataset after all parts. report.share is true if nothing was published.\n\n"
     "report.ok is false if strict=True withheld the dataset, or if more rows were rejected than\n"
     "max_rejects allows. The command exits with 1 then. report.rejects has the reasons.\n\n"
     "  progress  f(phase, done, total), called on this thread at most 20 times per second, and at\n"
@@ -448,8 +528,9 @@ static char doc[] =
     "            \"speechshard\"\n";
 
 static PyMethodDef methods[] = {
-    {"pack", SPSH_PY_KEYWORDS(pack), METH_VARARGS | METH_KEYWORDS, doc },
-    {NULL,   NULL,                   0,                            NULL},
+    {"pack",  SPSH_PY_KEYWORDS(pack),  METH_VARARGS | METH_KEYWORDS, doc      },
+    {"merge", SPSH_PY_KEYWORDS(merge), METH_VARARGS | METH_KEYWORDS, merge_doc},
+    {NULL,    NULL,                    0,                            NULL     },
 };
 
 int spsh__py_pack_init(PyObject *module)
