@@ -3,7 +3,7 @@
 
     debian.py WORK RESULTS [--only NAME]... [--speechshard PROGRAM]
 
-Downloads the packages below WORK (`apt-get download`, 600 MB), unpacks them without installing
+Downloads the packages below WORK (`apt-get download`, 2.4 GB), unpacks them without installing
 them, writes a table of the recordings if the package has transcripts or languages, and runs
 knowledge.py. RESULTS gets NAME.json per corpus. The name in it has the version of the packages.
 Complete datasets in WORK are reused.
@@ -17,6 +17,7 @@ import shutil
 import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
+import zipfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 MANIFEST = os.path.join(HERE, "..", "..", "tools", "quickstart-manifest.sh")
@@ -113,6 +114,20 @@ def festvox_ru(root):
         yield audio, name, texts.get(os.path.splitext(name)[0], ""), "msu_ru_nsh", "ru", "festvox"
 
 
+def voices_0ad(root):
+    """Calls of units, in a folder per language."""
+    for audio in files(root, "audio/voice"):
+        if "/global/" not in audio:  # dogs
+            yield audio, audio[len("audio/voice/"):], "", "", audio.split("/")[2], "0ad"
+
+
+def voices_warzone(root):
+    """Announcements and briefings."""
+    for audio in files(root, "audio"):
+        if not audio.startswith(("audio/sfx/", "audio/radclick/")):
+            yield audio, audio[len("audio/"):], "", "", "en", audio.split("/")[1]
+
+
 # Name: packages (the first one has the version), and the table or the folder of the recordings.
 CORPORA = {
     "klettres": (["klettres-data"], klettres),
@@ -122,6 +137,8 @@ CORPORA = {
     "tuxpaint-stamps": (["tuxpaint-stamps-default"], tuxpaint),
     "festvox-ru": (["festvox-ru"], festvox_ru),
     "hedgewars-voices": (["hedgewars-data"], hedgewars),
+    "0ad-voices": (["0ad-data"], voices_0ad),
+    "warzone2100-voices": (["warzone2100-data"], voices_warzone),
     "asterisk-core-wav": ([f"asterisk-core-sounds-{language}{form}" for language in LANGUAGES for form in ("", "-wav")], "prompts.tsv"),
     "asterisk-core-all-codecs": ([f"asterisk-core-sounds-{language}-{form}" for language in LANGUAGES
                                   for form in ("wav", "gsm", "g722")], "usr/share/asterisk/sounds"),
@@ -131,6 +148,13 @@ CORPORA = {
     "codec2-examples": (["codec2-examples"], "usr/share/codec2"),
     "pocketsphinx-testdata": (["pocketsphinx-testdata"], "usr/share/pocketsphinx/test/data"),
     "alsa-utils": (["alsa-utils"], "usr/share/sounds/alsa"),
+}
+
+
+# Zip archives inside a package, whose folder audio/ is unpacked, too.
+ARCHIVES = {
+    "0ad-voices": "usr/share/games/0ad/mods/public/public.zip",
+    "warzone2100-voices": "usr/share/games/warzone2100/base.wz",
 }
 
 
@@ -160,6 +184,9 @@ def prepare(name, work):
         os.makedirs(root + ".partial", exist_ok=True)
         for archive in archives:
             subprocess.run(["dpkg-deb", "-x", archive, root + ".partial"], check=True)
+        if name in ARCHIVES:
+            with zipfile.ZipFile(os.path.join(root + ".partial", ARCHIVES[name])) as archive:
+                archive.extractall(root + ".partial", [member for member in archive.namelist() if member.startswith("audio/")])
         os.rename(root + ".partial", root)
     version = subprocess.run(["dpkg-deb", "-f", archives[0], "Version"], capture_output=True, check=True, text=True).stdout.strip()
     if source == "prompts.tsv":
