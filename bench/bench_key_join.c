@@ -101,6 +101,14 @@ static bool is_found(const spsh__candidate *candidate)
            candidate->offset >= SHIFT - 3 && candidate->offset <= SHIFT + 3;
 }
 
+/* Processor time of all threads. */
+static double all_cpu_seconds(void)
+{
+    struct timespec time;
+    (void)clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+    return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
+}
+
 int main(int argc, char **argv)
 {
     must(argc > 5, "usage: bench_key_join UTTERANCES mild|deep MEMORY_MIB THREADS FILE...");
@@ -124,6 +132,7 @@ int main(int argc, char **argv)
     for (int i = 5; i < argc; i++)
         take_file(argv[i]);
     const double start = now_ms();
+    const double cpu_start = all_cpu_seconds();
     check_ok(spsh__key_join_open(&options, &join, &failure));
     for (uint64_t i = 0; i < utterances; i++) {
         const size_t count = is_copy(i) ? make_copy(i, keys) : make_keys(i, keys);
@@ -139,6 +148,7 @@ int main(int argc, char **argv)
     }
     must(rc == SPSH_E_END, "join");
     const double end = now_ms();
+    const double cpu_end = all_cpu_seconds();
     spsh__key_join_facts(join, &facts);
     spsh__key_join_free(join);
     (void)getrusage(RUSAGE_SELF, &usage);
@@ -149,9 +159,10 @@ int main(int argc, char **argv)
            facts.probe_count, facts.hit_count, facts.candidate_count, facts.crowded_count);
     printf(" \"planted\": %" PRIu64 ", \"found\": %" PRIu64
            ", \"add_s\": %.1f, \"join_s\": %.1f, \"count_s\": %.1f, \"total_s\": %.1f, "
-           "\"rss_mib\": %ld, \"spilled_mib\": %.0f, \"space_mib\": %.0f}\n",
+           "\"cpu_s\": %.2f, \"rss_mib\": %ld, \"spilled_mib\": %.0f, \"space_mib\": %.0f}\n",
            planted, found, (added - start) / 1e3, (joined - added) / 1e3, (end - joined) / 1e3,
-           (end - start) / 1e3, usage.ru_maxrss / 1024, (double)facts.spilled_bytes / 1048576,
+           (end - start) / 1e3, cpu_end - cpu_start, usage.ru_maxrss / 1024,
+           (double)facts.spilled_bytes / 1048576,
            (double)spsh__key_join_space(options.mode, facts.key_count, 0, options.memory_bytes) /
                1048576);
     return 0;

@@ -254,10 +254,12 @@ def test_same_result(plan):
     good("pack", work / "one" / "corpus.tsv", "-o", work / "small.spsh", "--domain", "one", "--shard-size", "64K")
     small, _ = dedupe("small.jsonl", datasets=[work / "small.spsh", work / "two.spsh"])
     equal(small.essence(), plan.essence(), "shards of another size")
-    part = ("dedupe", work / "one.spsh", work / "two.spsh", "-o", work / "parts.jsonl", "--work", work / "shared")
-    for number in (0, 1, 0):
-        good(*part, "--part", f"{number}/2")
-    equal((work / "parts.jsonl").read_bytes() == want, True, "same bytes in parts")
+    for parts in (1, 2, 3, 7):
+        out = work / f"parts-{parts}.jsonl"
+        part = ("dedupe", work / "one.spsh", work / "two.spsh", "-o", out, "--work", work / f"shared-{parts}")
+        for number in [*reversed(range(parts)), 0]:
+            good(*part, "--part", f"{number}/{parts}")
+        equal(out.read_bytes() == want, True, f"same bytes in {parts} parts")
 
 
 def test_parts_from_nothing():
