@@ -68,16 +68,6 @@ def check_seed(seed, is_final):
         fail(f"final tables have seeds {HELD_BACK.start} to {HELD_BACK.stop - 1}, not {seed}")
 
 
-class Listing:
-    """truth.tsv: id, transform, clip, bin, language, recordings that it contains."""
-
-    def __init__(self, work):
-        self.file = open(os.path.join(work, "truth.tsv"), "w", encoding="utf-8")
-
-    def add(self, transform, clip, number, language, contains):
-        self.file.write("\t".join((copy_id(clip, transform), transform, clip, str(number), language, "|".join(contains))) + "\n")
-
-
 def place(work, transform, clip, path, *options):
     """A file as it is, or decoded if it has options or `pack` does not read it."""
     folder, extension = os.path.join(work, "audio", transform), os.path.splitext(path)[1]
@@ -97,20 +87,19 @@ def draw_music(tracks, draw, count):
     return path, tracks[path][first : first + count]
 
 
-def make_clips(arguments, listing, recordings):
-    """Clips in turns of all languages and durations, with their transforms. Returns missing encoders."""
-    pool = copy_sources.Pool(recordings, arguments.seed, arguments.final)
+def make_clips(arguments, recordings):
+    """Clips of all languages and durations, with their transforms. Returns rows of truth.tsv, and missing encoders."""
     maker = copy_transforms.Maker(arguments.work, arguments.debian, os.path.join(arguments.data, copy_sources.ROOM))
     tracks = {r.path: copy_sources.decode(r.path) for r in recordings if r.corpus == "music" and copy_sources.is_held_back(r) == arguments.final}
     only = set(arguments.only.split(",")) if arguments.only else set(FAMILY)
 
-    def finish(clip_name, recording, whole, other, clip):
+    def make_one(clip_name, recording, whole, clip, other):
         """Make the transforms of one clip. Returns their names, with the recordings that they contain."""
         draw = random.Random(f"{arguments.seed} {clip_name}")
         names = {name for name in FAMILY if FAMILY[name] != "more codecs" or draw.randrange(3) == 0} & only
         music, music_samples = draw_music(tracks, draw, len(clip))
         names -= WITH_MUSIC if music is None else set()
-        made = maker.make(clip_name, names, draw, (clip, other[1][: len(clip)], music_samples))
+        made = maker.make(clip_name, names, draw, (clip, other[2][: len(clip)], music_samples))
         place(arguments.work, "train", clip_name, recording.path)
         if len(clip) == len(whole):
             for name, path, options in copy_sources.siblings(recording):
@@ -119,23 +108,22 @@ def make_clips(arguments, listing, recordings):
         return [(name, [recording.take] + [other[0].take] * (name in WITH_OTHER) + [music] * (name in WITH_MUSIC))
                 for name in ("wav_16", "train", *made)]
 
-    with concurrent.futures.ThreadPoolExecutor(3) as workers:
-        tasks, exhausted = [], set()
-        for turn, number, language in itertools.product(range(arguments.per_cell), reversed(range(len(BINS))), LANGUAGES):
-            taken = pool.take(language, *BINS[number]) if (number, language) not in exhausted else None
-            if taken is None:
-                exhausted.add((number, language))
-                continue
-            recording, whole, clip = taken
-            others = (pool.take(o, len(clip) / RATE, 60) for o in pool.draw.sample(LANGUAGES, len(LANGUAGES)))
-            other = next((found for found in others if found), None)
-            clip_name = f"b{number}-{language}-{turn:03d}"
-            if other is not None:
-                tasks.append((clip_name, number, language, workers.submit(finish, clip_name, recording, whole, (other[0], other[2]), clip)))
-        for clip_name, number, language, task in tasks:
-            for name, contains in task.result():
-                listing.add(name, clip_name, number, language, contains)
-    return maker.missing
+    def make_language(language):
+        """The longest clips first. Another talker is of the same language."""
+        pool = copy_sources.Pool(recordings, arguments.seed, arguments.final, language)
+        rows = []
+        for number in reversed(range(len(BINS))):
+            for turn in range(arguments.per_cell):
+                taken = pool.take(*BINS[number])
+                other = taken and pool.take(len(taken[2]) / RATE, 60)
+                if not other:
+                    break
+                clip_name = f"b{number}-{language}-{turn:03d}"
+                rows += [(name, clip_name, number, language, contains) for name, contains in make_one(clip_name, *taken, other)]
+        return rows
+
+    with concurrent.futures.ThreadPoolExecutor(len(LANGUAGES)) as workers:
+        return list(itertools.chain.from_iterable(workers.map(make_language, LANGUAGES))), maker.missing
 
 
 def sounds():
@@ -151,8 +139,8 @@ def sounds():
                                                         for i in range(count)))
 
 
-def make_others(arguments, listing, recordings):
-    """Recordings that are copies of nothing, plain and coded, half of them in each folder."""
+def make_others(arguments, recordings):
+    """Recordings that are copies of nothing, plain and coded, half of them in each folder. Returns rows of truth.tsv."""
     draw = random.Random(f"{arguments.seed} others")
     fitting = [r for r in recordings if copy_sources.is_held_back(r) == arguments.final and r.corpus not in ("librispeech", "ljspeech", "kerstin")]
     raw = os.path.join(arguments.work, "raw")
@@ -160,45 +148,47 @@ def make_others(arguments, listing, recordings):
     for name, samples in sounds():
         copy_transforms.write_wav(os.path.join(raw, f"{name}.wav"), samples)
         chosen.append((os.path.join(raw, f"{name}.wav"), name.split("-")[0], "none"))
-    coded = []
-    for number, (path, recording, language) in enumerate(chosen):
-        folder, clip = OTHERS[number % 2], f"n-{number:05d}"
-        place(arguments.work, folder, clip, path)
-        codec = copy_transforms.MAIN_CODECS[1 + draw.randrange(len(copy_transforms.MAIN_CODECS) - 1)]
-        codec = codec if codec.decoder is None else copy_transforms.MAIN_CODECS[0]
-        coded.append((path, codec, os.path.join(arguments.work, "audio", folder, f"{copy_id(clip + 'c', folder)}.{codec.muxer}")))
-    for first in range(0, len(coded), 40):
+
+    def encode(first):
         inputs, outputs = [], []
-        for at, (path, codec, target) in enumerate(coded[first : first + 40]):
+        for at, (number, (path, _, _)) in enumerate(list(enumerate(chosen))[first : first + 40]):
+            folder, clip = OTHERS[number % 2], f"n-{number:05d}"
+            place(arguments.work, folder, clip, path)
+            codec = codecs[number]
+            target = os.path.join(arguments.work, "audio", folder, f"{copy_id(clip + 'c', folder)}.{codec.muxer}")
             inputs += ["-i", path]
             outputs += ["-map", f"{at}:a", "-ac", "1", "-ar", str(RATE), *codec.options.split(), "-c:a", codec.encoder, "-t", "20", target]
         good, message = copy_transforms.ffmpeg(*inputs, *outputs)
         if not good:
             fail(message)
-    for number, (_, recording, language) in enumerate(chosen):
-        for clip in (f"n-{number:05d}", f"n-{number:05d}c"):
-            listing.add(OTHERS[number % 2], clip, -1, language, [recording])
+
+    codecs = draw.choices([codec for codec in copy_transforms.MAIN_CODECS if codec.decoder is copy_transforms.PACKED], k=len(chosen))
+    for folder in OTHERS:
+        os.makedirs(os.path.join(arguments.work, "audio", folder), exist_ok=True)
+    with concurrent.futures.ThreadPoolExecutor(len(LANGUAGES)) as workers:
+        list(workers.map(encode, range(0, len(chosen), 40)))
+    return [(OTHERS[number % 2], clip, -1, language, [recording])
+            for number, (_, recording, language) in enumerate(chosen) for clip in (f"n-{number:05d}", f"n-{number:05d}c")]
 
 
-def write_list(work):
-    """list.tsv: family, group, id, path of the copies in recordings.h. A group is a language."""
-    rows = [line.rstrip("\n").split("\t") for line in open(os.path.join(work, "truth.tsv"), encoding="utf-8")]
+def write_truth(work, rows):
+    """truth.tsv: id, transform, clip, bin, language, recordings that it contains. list.tsv: family, group, id, path
+    of the copies, as recordings.h wants them; a group is a language."""
     paths = {os.path.splitext(name)[0]: os.path.join(root, name) for root, _, names in os.walk(os.path.join(work, "audio")) for name in names}
-    with open(os.path.join(work, "list.tsv"), "w", encoding="utf-8") as file:
-        for name, transform, clip, _, language, _ in rows:
+    with open(os.path.join(work, "truth.tsv"), "w", encoding="utf-8") as truth, open(os.path.join(work, "list.tsv"), "w", encoding="utf-8") as pairs:
+        for transform, clip, number, language, contains in rows:
+            name = copy_id(clip, transform)
+            truth.write(f"{name}\t{transform}\t{clip}\t{number}\t{language}\t{'|'.join(contains)}\n")
             if transform != "train" and transform not in OTHERS:
-                file.write(f"{'source' if transform == 'wav_16' else transform}\t{language}\t{clip}\t{paths[name]}\n")
+                pairs.write(f"{'source' if transform == 'wav_16' else transform}\t{language}\t{clip}\t{paths[name]}\n")
 
 
 def make(arguments):
     check_seed(arguments.seed, arguments.final)
     os.makedirs(os.path.join(arguments.work, "raw"))
     recordings = copy_sources.find(arguments.data, *([arguments.debian] if arguments.debian else []))
-    listing = Listing(arguments.work)
-    missing = make_clips(arguments, listing, recordings)
-    make_others(arguments, listing, recordings)
-    listing.file.close()
-    write_list(arguments.work)
+    rows, missing = make_clips(arguments, recordings)
+    write_truth(arguments.work, rows + make_others(arguments, recordings))
     facts = {"seed": arguments.seed, "final": arguments.final, "per_cell": arguments.per_cell,
              "ffmpeg": subprocess.run(["ffmpeg", "-version"], capture_output=True, check=True, text=True).stdout.split()[2],
              "packages": copy_sources.versions(arguments.debian) if arguments.debian else [],

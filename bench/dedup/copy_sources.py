@@ -135,19 +135,18 @@ def in_turns(recordings, draw):
 
 
 class Pool:
-    """Draws each recording at most once. Recordings with equal samples count as one."""
+    """Draws each recording of a language at most once. Recordings with equal samples count as one."""
 
-    def __init__(self, recordings, seed, is_final):
-        self.draw = random.Random(seed)
-        fitting = [r for r in recordings if r.corpus not in ONLY_NEGATIVE and is_held_back(r) == is_final]
-        self.files = {language: in_turns([r for r in fitting if language_of(r) == language], self.draw) for language in LANGUAGES}
+    def __init__(self, recordings, seed, is_final, language):
+        self.draw = random.Random(f"{seed} {language}")
+        self.files = in_turns([r for r in recordings if r.corpus not in ONLY_NEGATIVE and is_held_back(r) == is_final
+                               and language_of(r) == language], self.draw)
         self.seen = set()
 
-    def take(self, language, low, high):
+    def take(self, low, high):
         """(recording, its samples, samples of the clip), or None after 20 files that do not fit."""
-        files = self.files[language]
-        for _ in range(min(20, len(files))):
-            recording = files.pop(0)
+        for _ in range(min(20, len(self.files))):
+            recording = self.files.pop(0)
             samples = decode(recording.path)
             clip = draw_clip(samples, low, high, self.draw)
             digest = hash(samples.tobytes())
@@ -155,7 +154,7 @@ class Pool:
                 self.seen.add(digest)
                 return recording, samples, clip
             if digest not in self.seen:
-                files.append(recording)
+                self.files.append(recording)
         return None
 
 

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""audfprint on the clips of clips.py: peer_audfprint.py AUDFPRINT_FOLDER OUT DENSITY FANOUT SHIFTS
+"""audfprint on the copies of copies_kit.py: peer_audfprint.py AUDFPRINT_FOLDER WORK DENSITY FANOUT SHIFTS
 
-All sources go into one table. Each clip is looked up, with at most three answers. Results are
-reported for the other half of the speakers at two thresholds: the program's own (5 common
-landmarks), and, for each length of clip, the smallest count without a wrong answer on the first
-half. Writes lines of: family, seconds, n, and for each threshold the recall and the share of
+All clips go into one table. Each copy is looked up, with at most three answers. Results are
+reported for the other half of the languages at two thresholds: the program's own (5 common
+landmarks), and, for each bin of durations, the smallest count without a wrong answer on the first
+half. Writes lines of: transform, bin, n, and for each threshold the recall and the share of
 queries with a wrong answer. Needs numpy, scipy, docopt, joblib, psutil, ffmpeg.
 """
 
@@ -30,9 +30,9 @@ def run(program, arguments, paths):
 def main():
     folder, out, density, fanout, shifts = sys.argv[1:6]
     program = os.path.join(folder, "audfprint.py")
-    rows = [line.rstrip("\n").split("\t") for line in open(f"{out}/truth.tsv", encoding="utf-8")]
-    sources = {row[4]: row[3] for row in rows if row[0] == "source"}
-    queries = {row[4]: row for row in rows if row[0] != "source"}
+    rows = [line.rstrip("\n").split("\t") for line in open(f"{out}/list.tsv", encoding="utf-8")]
+    sources = {row[3]: row[2] for row in rows if row[0] == "source"}
+    queries = {row[3]: row for row in rows if row[0] != "source"}
     options = ["--density", density, "--fanout", fanout]
     answers = collections.defaultdict(list)
     with tempfile.TemporaryDirectory() as place:
@@ -42,25 +42,25 @@ def main():
             found = MATCHED.match(line)
             if found:
                 answers[found.group(1)].append((sources[found.group(2)], int(found.group(3))))
-    groups = sorted({row[2] for row in rows})
+    groups = sorted({row[1] for row in rows})
     fit_groups = set(groups[::2])
     least = collections.defaultdict(int)
     for path, row in queries.items():
         for name, count in answers[path]:
-            if row[2] in fit_groups and name != row[3]:
-                least[row[1]] = max(least[row[1]], count + 1)
+            if row[1] in fit_groups and name != row[2]:
+                least[row[2][:2]] = max(least[row[2][:2]], count + 1)
     cells = collections.defaultdict(list)
     for path, row in queries.items():
-        if row[2] in fit_groups:
+        if row[1] in fit_groups:
             continue
-        right = max((count for name, count in answers[path] if name == row[3]), default=0)
-        wrong = max((count for name, count in answers[path] if name != row[3]), default=0)
-        limit = least[row[1]]
-        cells[row[0], int(row[1])].append((right > 0, wrong > 0, right >= max(limit, 1), wrong >= max(limit, 1)))
-    print("family\tseconds\tn\town_recall\town_wrong\ttuned_recall\ttuned_wrong")
+        right = max((count for name, count in answers[path] if name == row[2]), default=0)
+        wrong = max((count for name, count in answers[path] if name != row[2]), default=0)
+        limit = least[row[2][:2]]
+        cells[row[0], row[2][:2]].append((right > 0, wrong > 0, right >= max(limit, 1), wrong >= max(limit, 1)))
+    print("transform\tbin\tn\town_recall\town_wrong\ttuned_recall\ttuned_wrong")
     for key in sorted(cells):
         values = cells[key]
-        print("\t".join([key[0], str(key[1]), str(len(values))] +
+        print("\t".join([*key, str(len(values))] +
                         [f"{sum(value[i] for value in values) / len(values):.3f}" for i in range(4)]))
 
 

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Chromaprint on the clips of clips.py: peer_fpcalc.py OUT [JOBS]
+"""Chromaprint on the copies of copies_kit.py: peer_fpcalc.py WORK [JOBS]
 
-Compares each clip with every source at every offset, which is the best that its words allow (fpcalc
-has no index). The score of a pair is its smallest bit error rate over all offsets at which the
-whole clip is inside the source (whole files: at least half of the shorter one). There are two
-thresholds: the library's own (10 of 32 bits), and the largest one without a false pair on half of
-the speakers, reported for the other half. Writes lines of: family, kind, n, coverage, own recall,
-own wrong sources per query, tuned recall, tuned wrong.
+Compares each copy with every clip at every offset, which is the best that its words allow (fpcalc
+has no index). The score of a pair is its smallest bit error rate over all offsets with at least
+half of the words of the shorter one in common. There are two thresholds: the library's own (10 of
+32 bits), and the largest one without a false pair in half of the languages, reported for the other
+half. Writes lines of: transform, bin of durations, n, coverage, own recall, own wrong clips per
+query, tuned recall, tuned wrong.
 """
 
 import collections
@@ -55,31 +55,27 @@ def best_rate(clip, source, least):
 def main():
     out = sys.argv[1]
     jobs = int(sys.argv[2]) if len(sys.argv) > 2 else 2
-    rows = [line.rstrip("\n").split("\t") for line in open(f"{out}/truth.tsv", encoding="utf-8")]
+    rows = [line.rstrip("\n").split("\t") for line in open(f"{out}/list.tsv", encoding="utf-8")]
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
-        words = list(pool.map(lambda row: fingerprint(row[4]), rows))
+        words = list(pool.map(lambda row: fingerprint(row[3]), rows))
     sources = [(row, word) for row, word in zip(rows, words) if row[0] == "source" and word is not None]
-    groups = sorted({row[2] for row in rows})
-    fit_groups = set(groups[::2])
+    fit_groups, known = set(sorted({row[1] for row in rows})[::2]), {row[2] for row, _ in sources}
 
     true, wrong = collections.defaultdict(list), collections.defaultdict(list)
-    for row, word in zip(rows, words):
-        if row[0] == "source":
+    for (family, group, clip, _), word in zip(rows, words):
+        if family == "source":
             continue
-        key, is_fit = (row[0], int(row[1])), row[2] in fit_groups
-        if word is None:
+        key, is_fit = (family, clip[:2]), group in fit_groups
+        if word is None or clip not in known:
             true[key].append((is_fit, None))
             continue
         for source, other in sources:
-            least = len(word) if int(row[1]) > 0 else max(1, min(len(word), len(other)) // 2)
+            least = max(1, min(len(word), len(other)) // 2)
             if least > len(other):
                 continue
             rate = best_rate(word, other, least)
-            if source[3] == row[3]:
-                true[key].append((is_fit, rate))
-            else:
-                wrong[key].append((is_fit, rate))
-    print("family\tseconds\tn\tcoverage\town_recall\town_wrong_a_query\ttuned_recall\ttuned_wrong_a_query")
+            (true if source[2] == clip else wrong)[key].append((is_fit, rate))
+    print("transform\tbin\tn\tcoverage\town_recall\town_wrong_a_query\ttuned_recall\ttuned_wrong_a_query")
     tuned = {}
     for kind in sorted({key[1] for key in true}):
         rates = [rate for key in wrong if key[1] == kind for is_fit, rate in wrong[key] if is_fit]
@@ -89,7 +85,7 @@ def main():
         others = [rate for is_fit, rate in wrong[key] if not is_fit]
         count = max(len(held), 1)
         rates = [rate for rate in held if rate is not None]
-        print("\t".join([key[0], str(key[1]), str(len(held)), f"{len(rates) / count:.3f}",
+        print("\t".join([key[0], key[1], str(len(held)), f"{len(rates) / count:.3f}",
                          f"{sum(rate <= OWN for rate in rates) / count:.3f}", f"{sum(rate <= OWN for rate in others) / count:.2f}",
                          f"{sum(rate < tuned[key[1]] for rate in rates) / count:.3f}",
                          f"{sum(rate < tuned[key[1]] for rate in others) / count:.2f}"]))
