@@ -40,6 +40,7 @@ import resource
 import shutil
 import subprocess
 import sys
+import threading
 
 import copy_sources
 import copy_transforms
@@ -223,7 +224,7 @@ class Work:
                 self.of[copy.transform].append(copy)
 
     def run(self, *words, allowed=(0,)):
-        result = subprocess.run([self.command, *words, "--quiet"], stdout=subprocess.DEVNULL, check=False)
+        result = subprocess.run([self.command, *words, "--quiet", "-j", "1"], stdout=subprocess.DEVNULL, check=False)
         if result.returncode not in allowed:
             fail(f"{' '.join(words)}: exit {result.returncode}")
 
@@ -261,10 +262,12 @@ class Cells:
 
     def __init__(self):
         self.counts = collections.defaultdict(collections.Counter)
+        self.lock = threading.Lock()
 
     def add(self, command, copy, transform=None, **counts):
         for number, language in itertools.product({copy.bin, None}, {copy.language, None}):
-            self.counts[command, transform or copy.transform, number, language].update({name: int(count) for name, count in counts.items()})
+            with self.lock:
+                self.counts[command, transform or copy.transform, number, language].update({name: int(count) for name, count in counts.items()})
 
     def print(self, has_judge):
         print("command\ttransform\tseconds\tlanguage\t" + "\t".join(self.COLUMNS) + "\trecall\tlow\thigh\tof_proven\tlow\thigh\tfalse_high")
@@ -299,7 +302,6 @@ def judge(work, transforms):
     if work.judge_program is None:
         return set()
     paths = work.datasets(transforms)
-    work.run("fingerprint", *paths)
     proven = set()
     for first in range(len(paths) - 1 if transforms == MAIN else 1):
         text = subprocess.run([work.judge_program, *paths[first:]], capture_output=True, check=True, text=True).stdout
@@ -330,7 +332,7 @@ def count_false(cells, command, row, a, b, kind):
 
 def run_dedupe(work, cells, command, transforms, options):
     """Returns the facts of the plan."""
-    plan = os.path.join(work.work, "plan.jsonl")
+    plan = os.path.join(work.work, f"plan-{threading.get_ident()}.jsonl")
     proven = judge(work, transforms)
     work.run("dedupe", *work.datasets(transforms), "-o", plan, *options)
     head, *rows = read_lines(plan)
@@ -367,7 +369,7 @@ def count_others(work, cells, command, firsts, seconds, is_symmetric):
 
 def run_audit(work, cells, command, train, test, options=()):
     """Returns the numbers of pairs that were proposed and compared."""
-    report = os.path.join(work.work, "audit")
+    report = os.path.join(work.work, f"audit-{threading.get_ident()}")
     sides = [word for path in work.datasets(train) for word in ("--train", path)] + [word for path in work.datasets(test) for word in ("--test", path)]
     work.run("audit", *sides, "-o", report, "--fail-on", "none", *options)
     found, weaker = set(), set()
@@ -389,22 +391,31 @@ def run_audit(work, cells, command, train, test, options=()):
         return json.load(file)["looked_at"]
 
 
+def measure_group(work, cells, name):
+    """dedupe and audit over one group of transforms. Returns the facts of the plan."""
+    if name == "others":
+        facts = run_dedupe(work, cells, "dedupe", OTHERS, ())
+        run_audit(work, cells, "audit", OTHERS[:1], OTHERS[1:])
+        return facts
+    transforms = GROUPS[name]
+    wanted = transforms if transforms == MAIN else ["wav_16", *transforms]
+    facts = run_dedupe(work, cells, "dedupe", wanted, ())
+    run_audit(work, cells, "audit", ("train", *OTHERS), transforms)
+    if name == "speed":
+        run_dedupe(work, cells, "dedupe --speed-grid", wanted, ("--speed-grid",))
+        run_audit(work, cells, "audit --speed-grid", ("train", *OTHERS), transforms, ("--speed-grid",))
+    return facts
+
+
 def measure(arguments):
     work, cells = Work(arguments), Cells()
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     looked = collections.Counter()
-    for name, transforms in GROUPS.items():
-        wanted = transforms if transforms == MAIN else ["wav_16", *transforms]
-        if not any(work.of[transform] for transform in transforms):
-            continue
-        print(f"{name} ...", file=sys.stderr)
-        looked.update({k: v for k, v in run_dedupe(work, cells, "dedupe", wanted, ()).items() if isinstance(v, (int, float))})
-        run_audit(work, cells, "audit", ("train", *OTHERS), transforms)
-        if name == "speed":
-            run_dedupe(work, cells, "dedupe --speed-grid", wanted, ("--speed-grid",))
-            run_audit(work, cells, "audit --speed-grid", ("train", *OTHERS), transforms, ("--speed-grid",))
-    looked.update({k: v for k, v in run_dedupe(work, cells, "dedupe", OTHERS, ()).items() if isinstance(v, (int, float))})
-    run_audit(work, cells, "audit", OTHERS[:1], OTHERS[1:])
+    names = [name for name, transforms in GROUPS.items() if any(work.of[transform] for transform in transforms)]
+    work.run("fingerprint", *work.datasets(list(work.of)))
+    with concurrent.futures.ThreadPoolExecutor(len(names) + 1) as workers:
+        for facts in workers.map(lambda name: measure_group(work, cells, name), [*names, "others"]):
+            looked.update({name: value for name, value in facts.items() if name in ("candidates", "decoded", "frame_pairs")})
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     version = subprocess.run([arguments.command, "--version"], capture_output=True, check=True, text=True).stdout.strip()
