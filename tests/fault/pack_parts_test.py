@@ -168,6 +168,21 @@ def test_damage(rig):
         fail(f"a part with other options: {rig.message}")
 
 
+def test_missing_corpus(rig):
+    """A machine without the corpus may not reject everything."""
+    rig.pack("unmounted", "--plan-only")
+    hidden = rig.corpus.with_name("hidden")
+    rig.corpus.rename(hidden)
+    rig.corpus.mkdir()
+    rig.pack("unmounted", "--part", "0/2", status=1)
+    if "mount the corpus under the same path" not in rig.message:
+        fail(f"a part without its corpus: {rig.message}")
+    rig.corpus.rmdir()
+    hidden.rename(rig.corpus)
+    rig.pack("unmounted", "--part", "0/2", "--merge")
+    rig.check("unmounted", "after a part without its corpus")
+
+
 def test_stopped(rig):
     """A part is stopped beyond its lease, others take its unit over, and it continues."""
     for round_ in range(3):
@@ -206,7 +221,7 @@ def main():
     with tempfile.TemporaryDirectory(dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None) as work:
         rig = Rig(sys.argv[1], sys.argv[2], pathlib.Path(work))
         print(f"{rig.units} units")
-        for test in (test_counts, test_at_once, test_plan_and_plain, test_missing_units, test_damage,
+        for test in (test_counts, test_at_once, test_plan_and_plain, test_missing_units, test_damage, test_missing_corpus,
                      test_stopped, test_full_disk):
             begin = time.monotonic()
             test(rig)

@@ -360,6 +360,33 @@ class PackTest(unittest.TestCase):
             speechshard.pack(archive, self.output)
         self.assertGreater(speechshard.pack(archive, self.output, max_rejects=100).packed, 0)
 
+    # ---- parts ----
+
+    def test_parts_and_merge(self):
+        want = self.packed_by_command(self.long, *SMALL_WORDS)
+        report = speechshard.pack(self.long, self.output, plan_only=True, **SMALL)
+        self.assertTrue(report.share)
+        self.assertGreater(report.units, 1)
+        with self.assertRaisesRegex(speechshard.NotFoundError, f"{report.units} of {report.units} units are not packed"):
+            speechshard.merge(self.output)
+        report = speechshard.pack(self.long, self.output, part="1/2", **SMALL)
+        self.assertTrue(report.share and report.ok)
+        self.assertEqual((report.units_packed, report.units_taken_over, report.units_left), (report.units, 0, 0))
+        report = speechshard.merge(self.output, lease=5)
+        self.assertFalse(report.share)
+        self.assertEqual(support.tree(self.output), want)
+        self.assertTrue(speechshard.merge(self.output).already_packed)
+        shutil.rmtree(self.output)
+        speechshard.pack(self.long, self.output, part="0/2", merge=True, **SMALL)
+        self.assertEqual(support.tree(self.output), want)
+
+    def test_wrong_parts(self):
+        for part in "2/2", "1", "auto", "1/2/3", "-1/2":
+            with self.assertRaisesRegex(ValueError, "such as \"3/16\""):
+                speechshard.pack(self.corpus, self.output, part=part)
+        with self.assertRaisesRegex(ValueError, "part and plan_only exclude each other"):
+            speechshard.pack(self.corpus, self.output, part="0/2", plan_only=True)
+
     # ---- help ----
 
     def test_keywords_are_the_options_of_the_commands(self):
@@ -367,7 +394,7 @@ class PackTest(unittest.TestCase):
             "audit": {"check"},
             "train": {"estimate", "make_vocab", "vocab_kind", "vocab_profile", "vocab_symbols"},
         }
-        names = "pack", "dedupe", "audit", "verify", "explain", "apply", "revert", "featgen", "train"
+        names = "pack", "merge", "dedupe", "audit", "verify", "explain", "apply", "revert", "featgen", "train"
         for name in names:
             with self.subTest(name):
                 function = getattr(speechshard, name)

@@ -279,6 +279,9 @@ static spsh_status get_plan(spsh__pack_state *state, spsh_error *err)
     state->result.row_count = state->plan.row_count;
     state->result.unit_count = state->plan.unit_count;
     state->result.planned = state->plan.item_count;
+    if (is_old && options->is_part)
+        return spsh__plan_check_sources(
+            options->io, spsh__pack_path(&state->paths, SPSH__PACK_WORK), &state->plan, err);
     return SPSH_OK;
 }
 

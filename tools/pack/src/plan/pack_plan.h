@@ -80,6 +80,11 @@ spsh_status spsh__plan_read_unit(const spsh_io *io, const char *work_directory,
                                  const spsh__plan *plan, uint64_t unit, uint8_t **ret_items,
                                  spsh_error *err);
 
+/** Check that this machine sees the audio files of the plan. Without a corpus, which is perhaps not
+ * mounted here, a part would reject all its utterances. SPSH_E_IO. */
+spsh_status spsh__plan_check_sources(const spsh_io *io, const char *work_directory,
+                                     const spsh__plan *plan, spsh_error *err);
+
 void spsh__plan_free(spsh__plan *plan);
 
 #endif
