@@ -10,6 +10,7 @@
 #include "coherence.h"
 
 #include <math.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,12 +28,22 @@ enum {
     BIN_HIGH = 3482,
     SMOOTH = 64, /* half width of the mean over a long-term spectrum, in bins: 62 Hz */
     FILTER_HALF = SPSH__FILTER_HALF,
+    FILTER_TAPS = 2 * FILTER_HALF + 1,
     SINC_HALF = 16,
+    HALVINGS = 6,          /* steps of find_peak: 1/4 to 1/128 of a sample */
+    PARTS = 2 << HALVINGS, /* positions between two samples that find_peak tries */
+    TONE_SIZE = 1024,
     BLOCK = 1600,
     BLOCK_SIZE = 2048, /* of the transform: BLOCK + TRACKED - 1 or more */
     TRACK = 64,        /* maximum change of the lag between blocks, in samples: 4 % */
     TRACKED = 2 * TRACK + 1,
     GAP_BLOCKS = 2,
+    FINE_SIZE = 32,
+    FINE_HOP = 8,
+    FINE_FIRST = 2,
+    FINE_BANDS = 12,
+    FINE_MEAN = 16,
+    FINE_LAG = 40
 };
 static const double pi = 3.141592653589793;
 /* All blocks of an exact copy have a correlation of 1, and a vowel has almost 1 at a lag that is
@@ -45,6 +56,16 @@ static double sinc(double x)
 {
     return fabs(x) < 1e-9 ? 1 : sin(pi * x) / (pi * x);
 }
+
+/* Constants that take thousands of sines. prepare() computes them once per process. */
+static struct tables {
+    double tone_window[TONE_SIZE];
+    double filter[FILTER_TAPS];         /* band-pass from 300 to 3,400 Hz */
+    double sinc[PARTS][2 * SINC_HALF];  /* for a position of part / PARTS after a sample */
+    double taper[PARTS][2 * SINC_HALF]; /* window of the sinc */
+    double fine_cosines[FINE_SIZE][FINE_BANDS];
+    double fine_sines[FINE_SIZE][FINE_BANDS];
+} tables;
 
 typedef double double_pair __attribute__((vector_size(16)));
 
@@ -72,20 +93,86 @@ static double dot(const double *x, const double *y, size_t count)
     return sums[0] + sums[1] + sums[2] + sums[3];
 }
 
-/* Interpolate x at a fractional position. Values outside of x are 0. */
+/* Four sums of products, added as dot() adds them: lanes 0 and 1 are its even sums. */
+typedef double lanes __attribute__((vector_size(32)));
+enum { CHAINS = 4 };
+
+__attribute__((always_inline)) static inline void add_products(lanes *sums, const lanes *x,
+                                                               const double *y)
+{
+    lanes factors;
+    memcpy(&factors, y, sizeof(factors));
+    *sums += *x * factors;
+}
+
+__attribute__((always_inline)) static inline void slide_lanes(const double *x, size_t size,
+                                                              const double *y, double *out)
+{
+    const size_t whole = size / 4 * 4;
+    lanes chains[CHAINS] = {0};
+    for (size_t k = 0; k < whole; k += 4) {
+        lanes factors;
+        memcpy(&factors, x + k, sizeof(factors));
+        add_products(&chains[0], &factors, y + k);
+        add_products(&chains[1], &factors, y + k + 1);
+        add_products(&chains[2], &factors, y + k + 2);
+        add_products(&chains[3], &factors, y + k + 3);
+    }
+    for (size_t i = 0; i < CHAINS; i++) {
+        for (size_t k = whole; k < size; k++)
+            chains[i][0] += x[k] * y[i + k];
+        out[i] = chains[i][0] + chains[i][1] + chains[i][2] + chains[i][3];
+    }
+}
+
+/* Write out[i] = dot(x, y + i, size) for CHAINS values of i. */
+typedef void (*slide_fn)(const double *x, size_t size, const double *y, double *out);
+
+static void slide_plain(const double *x, size_t size, const double *y, double *out)
+{
+    slide_lanes(x, size, y, out);
+}
+
+#if defined(__x86_64__)
+__attribute__((target("avx"))) static void slide_avx(const double *x, size_t size, const double *y,
+                                                     double *out)
+{
+    slide_lanes(x, size, y, out);
+}
+
+static slide_fn choose_slide(void)
+{
+    return __builtin_cpu_supports("avx") ? slide_avx : slide_plain;
+}
+#else
+static slide_fn choose_slide(void)
+{
+    return slide_plain;
+}
+#endif
+
+/* Write out[i] = dot(x, y + i, size), with the same bits. The additions of one dot product wait for
+ * each other, so several products are computed in parallel. */
+static void slide(const double *x, size_t size, const double *y, double *out, size_t count)
+{
+    const slide_fn some = choose_slide();
+    size_t i = 0;
+    for (; i + CHAINS <= count; i += CHAINS)
+        some(x, size, y + i, out + i);
+    for (; i < count; i++)
+        out[i] = dot(x, y + i, size);
+}
+
+/* Interpolate x at a position that is a multiple of 1 / PARTS. Values outside of x are 0. */
 static double between(const double *x, size_t count, double place)
 {
     const double whole = floor(place);
-    const double part = place - whole;
-    const int64_t middle = (int64_t)whole;
+    const size_t part = (size_t)((place - whole) * PARTS);
+    const int64_t first = (int64_t)whole + 1 - SINC_HALF;
     double sum = 0;
-    for (int64_t k = 1 - SINC_HALF; k <= SINC_HALF; k++) {
-        const int64_t at = middle + k;
-        const double distance = (double)k - part;
-        if (at < 0 || at >= (int64_t)count)
-            continue;
-        sum += x[at] * sinc(distance) * (0.5 + 0.5 * cos(pi * distance / (SINC_HALF + 1)));
-    }
+    for (int64_t k = 0; k < 2 * SINC_HALF; k++)
+        if (first + k >= 0 && first + k < (int64_t)count)
+            sum += x[first + k] * tables.sinc[part][k] * tables.taper[part][k];
     return sum;
 }
 
@@ -98,25 +185,52 @@ static void make_filter(double *filter)
                                   (0.5 + 0.5 * cos(pi * n / (FILTER_HALF + 1)));
 }
 
-/* Filter one piece and return doubles. Samples outside of the signal are 0. */
-static void filter_part(const double *filter, spsh__cut cut, double *out, size_t count)
+static void make_tables(void)
 {
-    enum { PIECE = 1024, TAPS = 2 * FILTER_HALF + 1 };
-    double piece[PIECE + TAPS - 1];
+    make_filter(tables.filter);
+    for (size_t n = 0; n < TONE_SIZE; n++)
+        tables.tone_window[n] = 0.5 - 0.5 * cos(2 * pi * (double)n / TONE_SIZE);
+    for (size_t part = 0; part < PARTS; part++) {
+        for (int k = 0; k < 2 * SINC_HALF; k++) {
+            const double distance = k + 1 - SINC_HALF - (double)part / PARTS;
+            tables.sinc[part][k] = sinc(distance);
+            tables.taper[part][k] = 0.5 + 0.5 * cos(pi * distance / (SINC_HALF + 1));
+        }
+    }
+    for (size_t n = 0; n < FINE_SIZE; n++) {
+        const double window = 0.5 - 0.5 * cos(2 * pi * (double)n / FINE_SIZE);
+        for (size_t band = 0; band < FINE_BANDS; band++) {
+            const double angle = 2 * pi * (double)((band + FINE_FIRST) * n) / FINE_SIZE;
+            tables.fine_cosines[n][band] = window * cos(angle);
+            tables.fine_sines[n][band] = window * sin(angle);
+        }
+    }
+}
+
+static void prepare(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    (void)pthread_once(&once, make_tables);
+}
+
+/* Filter one piece and return doubles. Samples outside of the signal are 0. */
+static void filter_part(spsh__cut cut, double *out, size_t count)
+{
+    enum { PIECE = 1024 };
+    double piece[PIECE + FILTER_TAPS - 1];
     for (size_t done = 0; done < count; done += PIECE) {
-        for (size_t i = 0; i < PIECE + TAPS - 1; i++) {
+        const size_t left = count - done;
+        for (size_t i = 0; i < PIECE + FILTER_TAPS - 1; i++) {
             const int64_t at = cut.first + (int64_t)(done + i) - FILTER_HALF;
             piece[i] = at >= 0 && at < (int64_t)cut.size ? (double)cut.samples[at] : 0;
         }
-        for (size_t i = 0; i < PIECE && done + i < count; i++)
-            out[done + i] = dot(filter, piece + i, TAPS);
+        slide(tables.filter, FILTER_TAPS, piece, out + done, left < PIECE ? left : PIECE);
     }
 }
 
 spsh_status spsh__stretch_make(spsh__cut a, spsh__cut b, size_t count, spsh__stretch *ret_stretch,
                                spsh_error *err)
 {
-    double filter[2 * FILTER_HALF + 1];
     spsh__stretch stretch = {.count = count};
     stretch.a = calloc(count + 1, sizeof(double));
     stretch.b = calloc(count + LAGS, sizeof(double));
@@ -124,10 +238,10 @@ spsh_status spsh__stretch_make(spsh__cut a, spsh__cut b, size_t count, spsh__str
         spsh__stretch_free(&stretch);
         return SPSH_NO_MEMORY(err);
     }
-    make_filter(filter);
+    prepare();
     b.first -= SPSH__LAG_MAX;
-    filter_part(filter, a, stretch.a, count);
-    filter_part(filter, b, stretch.b, count + MARGIN);
+    filter_part(a, stretch.a, count);
+    filter_part(b, stretch.b, count + MARGIN);
     *ret_stretch = stretch;
     return SPSH_OK;
 }
@@ -223,7 +337,7 @@ static double find_peak(const double *x, size_t count, double *ret_place)
     double place = (double)best;
     double value = x[best];
     double step = 0.25;
-    for (int halving = 0; halving < 6; halving++) {
+    for (int halving = 0; halving < HALVINGS; halving++) {
         for (int side = -1; side <= 1; side += 2) {
             const double other = between(x, count, place + side * step);
             if (fabs(other) > fabs(value)) {
@@ -296,6 +410,7 @@ spsh_status spsh__correlate(const spsh__stretch *stretch, spsh__correlation *ret
     if (rc != SPSH_OK)
         return rc;
     *ret_correlation = (spsh__correlation){0};
+    prepare();
     for (size_t first = 0; first < stretch->count; first += STEP)
         add_block(work, stretch, first);
 
@@ -468,6 +583,7 @@ spsh_status spsh__follow_drift(const spsh__stretch *stretch, double lag, double 
     double most_trust = 0;
     size_t best = 0;
 
+    prepare();
     *ret_drift = (spsh__drift){0};
     spsh_status rc = blocks == NULL || scratch == NULL ? SPSH_NO_MEMORY(err) : SPSH_OK;
     if (rc == SPSH_OK)
@@ -507,12 +623,11 @@ spsh_status spsh__undo_drift(spsh__stretch *stretch, double slope_ppm, double la
 {
     const size_t size = stretch->count + MARGIN;
     const double middle = (double)stretch->count / 2 + SPSH__LAG_MAX;
-    double *table = spsh__sinc_table_new();
+    const double *table = spsh__sinc_table();
     double *b = calloc(size + 1, sizeof(*b));
     double *wide =
         calloc(size + (size_t)2 * SPSH__SINC_TAPS, sizeof(*wide)); /* surrounded by zeros */
-    if (table == NULL || b == NULL || wide == NULL) {
-        free(table);
+    if (b == NULL || wide == NULL) {
         free(b);
         free(wide);
         return SPSH_NO_MEMORY(err);
@@ -526,27 +641,15 @@ spsh_status spsh__undo_drift(spsh__stretch *stretch, double slope_ppm, double la
         if (first >= 0 && first <= (double)size + SPSH__SINC_TAPS)
             b[i] = spsh__sinc_at(table, wide + (size_t)first, place - whole);
     }
-    free(table);
     free(wide);
     free(stretch->b);
     stretch->b = b;
     return SPSH_OK;
 }
 
-enum {
-    FINE_SIZE = 32,
-    FINE_HOP = 8,
-    FINE_FIRST = 2,
-    FINE_BANDS = 12,
-    FINE_MEAN = 16,
-    FINE_LAG = 40
-};
-
 /* Compute the envelopes: FINE_BANDS values per ms, minus their mean over 33 ms. */
 static double *make_envelopes(const double *x, size_t size, size_t *ret_count)
 {
-    double cosines[FINE_BANDS][FINE_SIZE];
-    double sines[FINE_BANDS][FINE_SIZE];
     const size_t count = size < FINE_SIZE ? 0 : (size - FINE_SIZE) / FINE_HOP + 1;
     double *raw = calloc((count + 1) * FINE_BANDS, sizeof(*raw));
     double *fine = calloc((count + 1) * FINE_BANDS, sizeof(*fine));
@@ -557,23 +660,18 @@ static double *make_envelopes(const double *x, size_t size, size_t *ret_count)
         free(fine);
         return NULL;
     }
-    for (size_t band = 0; band < FINE_BANDS; band++) {
+    for (size_t i = 0; i < count; i++) {
+        const double *start = x + i * FINE_HOP;
+        double re[FINE_BANDS] = {0};
+        double im[FINE_BANDS] = {0};
         for (size_t n = 0; n < FINE_SIZE; n++) {
-            const double window = 0.5 - 0.5 * cos(2 * pi * (double)n / FINE_SIZE);
-            const double angle = 2 * pi * (double)((band + FINE_FIRST) * n) / FINE_SIZE;
-            cosines[band][n] = window * cos(angle);
-            sines[band][n] = window * sin(angle);
+            for (size_t band = 0; band < FINE_BANDS; band++) {
+                re[band] += start[n] * tables.fine_cosines[n][band];
+                im[band] += start[n] * tables.fine_sines[n][band];
+            }
         }
-    }
-    for (size_t i = 0; i < count * FINE_BANDS; i++) {
-        const double *start = x + i / FINE_BANDS * FINE_HOP;
-        double re = 0;
-        double im = 0;
-        for (size_t n = 0; n < FINE_SIZE; n++) {
-            re += start[n] * cosines[i % FINE_BANDS][n];
-            im += start[n] * sines[i % FINE_BANDS][n];
-        }
-        raw[i] = sqrt(sqrt(re * re + im * im)); /* reduces the weight of loud vowels */
+        for (size_t band = 0; band < FINE_BANDS; band++) /* less weight for loud vowels */
+            raw[i * FINE_BANDS + band] = sqrt(sqrt(re[band] * re[band] + im[band] * im[band]));
     }
     for (size_t i = 0; i < count * FINE_BANDS; i++) {
         const size_t at = i / FINE_BANDS;
@@ -599,6 +697,7 @@ spsh_status spsh__correlate_envelopes(const spsh__stretch *stretch, double lag,
 {
     size_t a_count = 0;
     size_t b_count = 0;
+    prepare();
     double *a = make_envelopes(stretch->a, stretch->count, &a_count);
     double *b = make_envelopes(stretch->b, stretch->count + MARGIN, &b_count);
     spsh_status rc = SPSH_OK;
@@ -624,9 +723,8 @@ out:
 
 spsh_status spsh__find_tonality(const spsh__stretch *stretch, double *ret_share, spsh_error *err)
 {
-    enum { PART = 1024, BINS = PART / 2, STRONGEST = 8 };
+    enum { PART = TONE_SIZE, BINS = PART / 2, STRONGEST = 8 };
     spsh__real_fft fft = {0};
-    double window[PART];
     double power[BINS] = {0};
     double total = 0;
     double strong = 0;
@@ -635,11 +733,11 @@ spsh_status spsh__find_tonality(const spsh__stretch *stretch, double *ret_share,
     const spsh_status rc = spsh__real_fft_open(PART, &fft, err);
     if (rc != SPSH_OK)
         return rc;
-    for (size_t n = 0; n < PART; n++)
-        window[n] = 0.5 - 0.5 * cos(2 * pi * (double)n / PART);
+    prepare();
     for (size_t first = 0; first < stretch->count; first += PART / 2) {
         for (size_t n = 0; n < PART; n++)
-            fft.samples[n] = first + n < stretch->count ? stretch->a[first + n] * window[n] : 0;
+            fft.samples[n] =
+                first + n < stretch->count ? stretch->a[first + n] * tables.tone_window[n] : 0;
         spsh__real_fft_forward(&fft);
         for (size_t k = 0; k < BINS; k++)
             power[k] += cross_of(fft.bins[k], fft.bins[k]).re;

@@ -1,25 +1,31 @@
-/* sinc_table.c: a Hann-windowed sinc. Rounding to the nearest step causes an error 60 dB below the
+/* sinc_table.c: a Hann-windowed sinc, whose table is computed once per process. Rounding to the nearest step causes an error 60 dB below the
  * signal. */
 #include "sinc_table.h"
 
 #include <math.h>
-#include <stdlib.h>
+#include <pthread.h>
+#include <stddef.h>
 
-double *spsh__sinc_table_new(void)
+static double weights_of_steps[(SPSH__SINC_STEPS + 1) * SPSH__SINC_TAPS];
+
+static void make_weights(void)
 {
     const double pi = 3.141592653589793;
-    double *table = calloc((size_t)(SPSH__SINC_STEPS + 1) * SPSH__SINC_TAPS, sizeof(*table));
-    if (table == NULL)
-        return NULL;
     for (size_t step = 0; step <= SPSH__SINC_STEPS; step++) {
         for (int k = 0; k < SPSH__SINC_TAPS; k++) {
             const double distance = k - (SPSH__SINC_HALF - 1) - (double)step / SPSH__SINC_STEPS;
             const double window = 0.5 + 0.5 * cos(pi * distance / (SPSH__SINC_HALF + 1));
             const double sinc = fabs(distance) < 1e-9 ? 1 : sin(pi * distance) / (pi * distance);
-            table[step * SPSH__SINC_TAPS + (size_t)k] = sinc * window;
+            weights_of_steps[step * SPSH__SINC_TAPS + (size_t)k] = sinc * window;
         }
     }
-    return table;
+}
+
+const double *spsh__sinc_table(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    (void)pthread_once(&once, make_weights);
+    return weights_of_steps;
 }
 
 double spsh__sinc_at(const double *table, const double *x, double part)

@@ -10,10 +10,9 @@
 #define SPSH__SINC_TAPS  32 /* samples on both sides */
 #define SPSH__SINC_STEPS 512
 
-/* Return SPSH__SINC_TAPS weights for each of SPSH__SINC_STEPS + 1 steps; NULL: out of memory. Free
- * the table with free.
- */
-double *spsh__sinc_table_new(void);
+/* Return SPSH__SINC_TAPS weights for each of SPSH__SINC_STEPS + 1 steps. The first call computes
+ * them for the process. */
+const double *spsh__sinc_table(void);
 
 /* Return the value at `part` (0 to 1) of a sample past x[SPSH__SINC_HALF - 1]. x has
  * SPSH__SINC_TAPS values. */

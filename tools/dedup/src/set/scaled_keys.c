@@ -48,12 +48,7 @@ static spsh_status read_with(const double *table, const spsh__print_signal *sign
 spsh_status spsh__scaled_signal_read(const spsh__print_signal *signal, double speed, uint64_t first,
                                      size_t count, int32_t *dst, spsh_error *err)
 {
-    double *table = spsh__sinc_table_new();
-    if (table == NULL)
-        return SPSH_NO_MEMORY(err);
-    spsh_status rc = read_with(table, signal, speed, first, count, dst, err);
-    free(table);
-    return rc;
+    return read_with(spsh__sinc_table(), signal, speed, first, count, dst, err);
 }
 
 /* Convert samples back to the unit of the input, 16 bits. */
@@ -72,13 +67,13 @@ spsh_status spsh__scaled_print_make(const spsh__print_signal *signal, double spe
 {
     spsh_status rc = SPSH_OK;
     spsh__fingerprint *maker = NULL;
-    double *table = spsh__sinc_table_new();
+    const double *table = spsh__sinc_table();
     int32_t *samples = calloc(PIECE, sizeof(*samples));
     int16_t *pcm = calloc(PIECE, sizeof(*pcm));
     uint64_t length = 0;
 
     sink.samples_fn = NULL;
-    if (table == NULL || samples == NULL || pcm == NULL) {
+    if (samples == NULL || pcm == NULL) {
         rc = SPSH_NO_MEMORY(err);
         goto out;
     }
@@ -98,7 +93,6 @@ spsh_status spsh__scaled_print_make(const spsh__print_signal *signal, double spe
         rc = spsh__fingerprint_finish(maker, err);
 out:
     spsh__fingerprint_free(maker);
-    free(table);
     free(samples);
     free(pcm);
     return rc;
