@@ -3,6 +3,7 @@
  */
 #include <math.h>
 
+#include "copies/candidate_groups.h"
 #include "copies/judge.h"
 #include "copy_dataset.h"
 #include "join/pair_offsets.h"
@@ -501,6 +502,41 @@ static void test_the_strongest_match(void)
     CHECK(spsh__match_strongest(matches + 3, 2) == &matches[3]);
 }
 
+/* Connected candidates become adjacent and keep their order, also if a later candidate connects two
+ * earlier groups. */
+static void test_groups_are_adjacent(void)
+{
+    static const uint64_t pairs[][2] = {
+        {1, 9 },
+        {2, 20},
+        {3, 30},
+        {4, 9 },
+        {5, 30},
+        {6, 60},
+        {9, 30},
+        {9, 30}
+    };
+    static const uint64_t want[][2] = {
+        {1, 9 },
+        {3, 30},
+        {4, 9 },
+        {5, 30},
+        {9, 30},
+        {9, 30},
+        {2, 20},
+        {6, 60}
+    };
+    enum { COUNT = sizeof(pairs) / sizeof(pairs[0]) };
+    spsh__candidate list[COUNT];
+    for (size_t i = 0; i < COUNT; i++)
+        list[i] = (spsh__candidate){pairs[i][0], pairs[i][1], (int64_t)i, 1};
+    CHECK(spsh__candidate_groups_sort(list, 0, NULL) == SPSH_OK);
+    CHECK(spsh__candidate_groups_sort(list, COUNT, NULL) == SPSH_OK);
+    for (size_t i = 0; i < COUNT; i++)
+        CHECK(list[i].a == want[i][0] && list[i].b == want[i][1]);
+    CHECK(list[4].offset == 6 && list[5].offset == 7);
+}
+
 TEST_MAIN(unit_judge)
 {
     if (test_wants_fewer(argc, argv)) {
@@ -534,5 +570,6 @@ TEST_MAIN(unit_judge)
     spsh__print_set_close(set);
     test_remove_tree(root);
     RUN(test_the_strongest_match);
+    RUN(test_groups_are_adjacent);
     return TEST_RESULT();
 }

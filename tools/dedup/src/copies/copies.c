@@ -19,6 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "candidate_groups.h"
 #include "common/byte_builder.h"
 #include "common/file_names.h"
 #include "common/hash.h"
@@ -345,7 +346,7 @@ static void judge_numbers(const run *r, const spsh__judge_facts *before,
         numbers[3 + i] = after.by_class[i] - before->by_class[i];
 }
 
-/* Judge the candidates in small groups, so that the run can stop soon. */
+/* Judge the candidates in small batches, so that the run can stop soon. */
 static spsh_status listen(run *r, const spsh__work_file *file, uint64_t number,
                           const spsh__candidate *candidates, match_file *out, spsh_error *err)
 {
@@ -378,6 +379,8 @@ static spsh_status judge_block(run *r, const spsh__work_file *file, uint64_t num
     spsh_status rc = candidates == NULL ? SPSH_NO_MEMORY(err) : open_judge(r, err);
     if (rc == SPSH_OK)
         rc = read_candidates(r, file, number, candidates, &count, err);
+    if (rc == SPSH_OK)
+        rc = spsh__candidate_groups_sort(candidates, count, err);
     if (rc == SPSH_OK)
         rc = spsh__work_writer_open(r->io, r->options->work_path, name, r->hash, SPSH__MATCH_BYTES,
                                     &out.writer, err);

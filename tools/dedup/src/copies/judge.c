@@ -1,7 +1,8 @@
 /* judge.c: workers take candidates in small pieces. Their matches are put into the order of the
  * candidates afterwards.
  *
- * Candidates are sorted by a, so a worker keeps the frames of its last two prints. The reported
+ * A worker keeps the frames and signals of the last short prints, because the copies of a recording
+ * are compared with each other (candidate_groups.h). It keeps at most two long prints. The reported
  * failure is the first in order, for any number of threads (spsh_cores_run).
  *
  * All frames of a print are in memory (8 bytes per frame, 180 MB per 100 hours), but only samples
@@ -24,7 +25,7 @@
 
 enum {
     PIECE = 16,
-    SLOTS = 2,
+    SLOTS = 16, /* prints per worker: 9 MB of short ones */
     SAME_LAG = 5 * SPSH__PRINT_HOP,
     PAIR_PRINTS_MAX = 16,
     KEPT_SAMPLES_MAX = 1 << 17, /* 16 s: the signal of a shorter print is kept with its frames */
@@ -224,6 +225,23 @@ static void hold(worker *self, uint64_t bytes)
     (void)pthread_mutex_unlock(&judge->lock);
 }
 
+/* Choose a slot to replace, except `kept`: a long print, so that a worker holds at most two of
+ * them, else the one that was not used for the longest time. */
+static heard *choose_slot(worker *self, const heard *kept)
+{
+    heard *best = NULL;
+    for (size_t i = 0; i < SLOTS; i++) {
+        heard *slot = &self->slots[i];
+        if (slot == kept)
+            continue;
+        if (slot->sample_count > KEPT_SAMPLES_MAX)
+            return slot;
+        if (best == NULL || slot->used < best->used)
+            best = slot;
+    }
+    return best;
+}
+
 /* Load both prints of a pair, or reuse the slots that hold them. */
 static spsh_status hear_both(worker *self, uint64_t a, uint64_t b, heard **ret_a, heard **ret_b,
                              spsh_error *err)
@@ -233,9 +251,7 @@ static spsh_status hear_both(worker *self, uint64_t a, uint64_t b, heard **ret_a
     for (size_t i = 0; i < 2; i++) {
         if (slots[i] != NULL)
             continue;
-        slots[i] = &self->slots[0] == slots[1 - i] ? &self->slots[1] : &self->slots[0];
-        if (slots[1 - i] == NULL && self->slots[1].used < self->slots[0].used)
-            slots[i] = &self->slots[1];
+        slots[i] = choose_slot(self, slots[1 - i]);
         spsh_status rc = hear(self, numbers[i], slots[i], err);
         if (rc != SPSH_OK)
             return rc;
