@@ -283,11 +283,17 @@ static bool is_probable_copy(const spsh__align_limits *limits, const spsh__align
     return found->ber <= limits->ber_probable && found->envelope >= limits->envelope_probable;
 }
 
+/* Whether the blocks agree at one lag, apart from a drift. */
+static bool has_good_blocks(const spsh__align_limits *limits, const spsh__drift *drift)
+{
+    return drift->block_share >= limits->share_performance &&
+           drift->good_count >= limits->blocks_performance &&
+           drift->spread_ms <= limits->spread_max_ms;
+}
+
 static spsh_copy_class judge(const spsh__align_limits *limits, const spsh__alignment *found)
 {
-    const bool is_in_step = found->drift.block_share >= limits->share_performance &&
-                            found->drift.good_count >= limits->blocks_performance &&
-                            found->drift.spread_ms <= limits->spread_max_ms &&
+    const bool is_in_step = has_good_blocks(limits, &found->drift) &&
                             fabs(found->drift.slope_ppm) <= limits->slope_max_ppm;
 
     if (found->active_s < limits->active_min_s || found->words_hz < limits->words_min_hz ||
@@ -427,7 +433,9 @@ static spsh_status measure_waveform(const pair *p, spsh__alignment *found, spsh_
     found->lag = (double)found->b_first - (double)found->a_first + best.lag;
     if (is_waveform_same(limits, found, best.ncc, best.ncc_white))
         goto out;
-    rc = spsh__correlate_envelopes(&stretch, best.lag, &found->envelope, err);
+    /* judge() needs the envelopes only for these. */
+    if (found->active_s >= limits->probable_s || has_good_blocks(limits, &found->drift))
+        rc = spsh__correlate_envelopes(&stretch, best.lag, &found->envelope, err);
     if (rc == SPSH_OK && found->active_s >= limits->short_s && found->ber <= limits->ber_long)
         rc = try_unscaled(limits, &stretch, found, err);
 out:

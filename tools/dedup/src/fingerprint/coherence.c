@@ -42,6 +42,7 @@ enum {
     FINE_HOP = 8,
     FINE_FIRST = 2,
     FINE_BANDS = 12,
+    FINE_GROUPS = FINE_BANDS / 4,
     FINE_MEAN = 16,
     FINE_LAG = 40
 };
@@ -57,14 +58,16 @@ static double sinc(double x)
     return fabs(x) < 1e-9 ? 1 : sin(pi * x) / (pi * x);
 }
 
+typedef double lanes __attribute__((vector_size(32)));
+
 /* Constants that take thousands of sines. prepare() computes them once per process. */
 static struct tables {
     double tone_window[TONE_SIZE];
-    double filter[FILTER_TAPS];         /* band-pass from 300 to 3,400 Hz */
-    double sinc[PARTS][2 * SINC_HALF];  /* for a position of part / PARTS after a sample */
-    double taper[PARTS][2 * SINC_HALF]; /* window of the sinc */
-    double fine_cosines[FINE_SIZE][FINE_BANDS];
-    double fine_sines[FINE_SIZE][FINE_BANDS];
+    double filter[FILTER_TAPS];                 /* band-pass from 300 to 3,400 Hz */
+    double sinc[PARTS][2 * SINC_HALF];          /* for a position of part / PARTS after a sample */
+    double taper[PARTS][2 * SINC_HALF];         /* window of the sinc */
+    lanes fine_cosines[FINE_SIZE][FINE_GROUPS]; /* four bands each */
+    lanes fine_sines[FINE_SIZE][FINE_GROUPS];
 } tables;
 
 typedef double double_pair __attribute__((vector_size(16)));
@@ -93,10 +96,9 @@ static double dot(const double *x, const double *y, size_t count)
     return sums[0] + sums[1] + sums[2] + sums[3];
 }
 
-/* Four sums of products, added as dot() adds them: lanes 0 and 1 are its even sums. */
-typedef double lanes __attribute__((vector_size(32)));
 enum { CHAINS = 4 };
 
+/* Add to four sums of products, as dot() does: lanes 0 and 1 are its even sums. */
 __attribute__((always_inline)) static inline void add_products(lanes *sums, const lanes *x,
                                                                const double *y)
 {
@@ -201,8 +203,8 @@ static void make_tables(void)
         const double window = 0.5 - 0.5 * cos(2 * pi * (double)n / FINE_SIZE);
         for (size_t band = 0; band < FINE_BANDS; band++) {
             const double angle = 2 * pi * (double)((band + FINE_FIRST) * n) / FINE_SIZE;
-            tables.fine_cosines[n][band] = window * cos(angle);
-            tables.fine_sines[n][band] = window * sin(angle);
+            tables.fine_cosines[n][band / 4][band % 4] = window * cos(angle);
+            tables.fine_sines[n][band / 4][band % 4] = window * sin(angle);
         }
     }
 }
@@ -647,6 +649,20 @@ spsh_status spsh__undo_drift(spsh__stretch *stretch, double slope_ppm, double la
     return SPSH_OK;
 }
 
+/* Write the levels of the four bands of a group. The roots reduce the weight of loud vowels. */
+static void measure_bands(const double *x, size_t group, double *out)
+{
+    lanes re = {0};
+    lanes im = {0};
+    for (size_t n = 0; n < FINE_SIZE; n++) {
+        re += x[n] * tables.fine_cosines[n][group];
+        im += x[n] * tables.fine_sines[n][group];
+    }
+    const lanes powers = re * re + im * im;
+    for (size_t i = 0; i < 4; i++)
+        out[i] = sqrt(sqrt(powers[i]));
+}
+
 /* Compute the envelopes: FINE_BANDS values per ms, minus their mean over 33 ms. */
 static double *make_envelopes(const double *x, size_t size, size_t *ret_count)
 {
@@ -660,19 +676,9 @@ static double *make_envelopes(const double *x, size_t size, size_t *ret_count)
         free(fine);
         return NULL;
     }
-    for (size_t i = 0; i < count; i++) {
-        const double *start = x + i * FINE_HOP;
-        double re[FINE_BANDS] = {0};
-        double im[FINE_BANDS] = {0};
-        for (size_t n = 0; n < FINE_SIZE; n++) {
-            for (size_t band = 0; band < FINE_BANDS; band++) {
-                re[band] += start[n] * tables.fine_cosines[n][band];
-                im[band] += start[n] * tables.fine_sines[n][band];
-            }
-        }
-        for (size_t band = 0; band < FINE_BANDS; band++) /* less weight for loud vowels */
-            raw[i * FINE_BANDS + band] = sqrt(sqrt(re[band] * re[band] + im[band] * im[band]));
-    }
+    for (size_t i = 0; i < count; i++)
+        for (size_t group = 0; group < FINE_GROUPS; group++)
+            measure_bands(x + i * FINE_HOP, group, raw + i * FINE_BANDS + 4 * group);
     for (size_t i = 0; i < count * FINE_BANDS; i++) {
         const size_t at = i / FINE_BANDS;
         const size_t low = at < FINE_MEAN ? 0 : at - FINE_MEAN;
