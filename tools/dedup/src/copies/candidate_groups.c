@@ -9,7 +9,7 @@
 
 typedef struct place {
     uint64_t print; /* later the root of the candidate's group */
-    size_t index;   /* of the candidate */
+    size_t index;   /* index of the candidate */
 } place;
 
 static int compare_places(const void *left, const void *right)
