@@ -68,6 +68,13 @@ JSON = {
     },
 }
 
+
+def make_headerless(root, clip):
+    clip(root / "one.wav", seed=20)
+    for name in ("two.alaw", "three.ULAW", "four.sln"):
+        (root / name).write_bytes(b"\xd5\x55" * 200)
+
+
 def make_link_in_archive(root, clip):
     with tarfile.open(root / "clips.tar.gz", "w:gz") as tar:
         tar.add(clip(root / "one.wav", seed=20), "clips/one.wav")
@@ -85,5 +92,6 @@ CASES = {
         "utterances": 1, "rejects": {"not_regular": (1, 1)},
         "told": ["symbolic links in archives are not followed"],
         "stderr": "kB of compressed archives"}),
+    "telephone audio without a header": (make_headerless, {"utterances": 1, "rejects": {"not_audio": (3, 3)}}),
     "one row left out": (make, {"stderr": "1 row was rejected"}),
 }

@@ -8,11 +8,11 @@
 #define PARSED_DIGITS_MAX ((size_t)18)
 
 /* Extensions that the packer decodes come first. The others are recognized so that the file is
- * reported as an unsupported codec instead of being overlooked. */
+ * reported as unsupported, or as not audio if it has no header, instead of being overlooked. */
 static const char *const audio_extensions[] = {
-    "wav", "flac", "mp3",  "opus", "ogg", "oga", "wave", "gsm",  "m4a",
-    "aac", "wma",  "webm", "amr",  "sph", "aif", "aiff", "aifc", "au",
-    "snd", "caf",  "w64",  "rf64", "voc", "spx", "mka",  "g722",
+    "wav", "flac", "mp3", "opus", "ogg", "oga",  "wave", "gsm",  "m4a", "aac",
+    "wma", "webm", "amr", "sph",  "aif", "aiff", "aifc", "au",   "snd", "caf",
+    "w64", "rf64", "voc", "spx",  "mka", "g722", "alaw", "ulaw", "sln",
 };
 
 static const char *const sidecar_suffixes[SPSH__SIDECAR_RANKS] = {
