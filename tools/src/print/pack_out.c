@@ -277,9 +277,7 @@ int spsh__pack_print_result(const char *output, const spsh_pack_report *report, 
     const spsh_pack_facts *facts = spsh_pack_report_facts(report);
 
     if (facts->is_already_packed) {
-        spsh__cli_message(
-            "%s: packed already from the same list of files with the same options; nothing to do",
-            output);
+        spsh__cli_message("%s: packed already; nothing to do", output);
         return SPSH_EXIT_DONE;
     }
     if (facts->is_share) {
