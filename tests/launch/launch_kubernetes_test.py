@@ -21,7 +21,7 @@ from mpi_kit import Torchrun, environment
 
 PROGRAM, COMMAND = sys.argv[1:3]
 SLOW = "slow:0:1" # rank 0 sleeps a while at each batch
-FILES = ["indexed-job.yaml", "mpijob.yaml", "pytorchjob.yaml"]
+FILES = ["indexed-job.yaml", "mpijob.yaml", "pack-kubernetes.yaml", "pytorchjob.yaml"]
 
 
 def mutated(node, path=()):

@@ -22,7 +22,6 @@ import time
 PROGRAMS = ["munged", "slurmctld", "slurmd", "sbatch", "srun", "scontrol", "scancel"]
 PATH = os.environ["PATH"] + ":/usr/sbin:/sbin"
 LIMIT_S = 120 # until a daemon answers
-NODE = "one"
 
 
 def need_slurm():
@@ -51,8 +50,11 @@ def die_with_parent():
 
 
 class Cluster:
-    def __init__(self, folder, tasks=4):
+    def __init__(self, folder, tasks=4, nodes=1):
+        """tasks: per node. The nodes are daemons on this machine."""
         self.folder, self.tasks, self.daemons = pathlib.Path(folder), tasks, []
+        self.lost = [] # daemons that kill_node killed
+        self.nodes = [f"node{number}" for number in range(nodes)]
         self.environment = {**os.environ, "PATH": PATH, "SLURM_CONF": str(self.folder / "slurm.conf")}
         for name in list(self.environment):
             if name.startswith(("SLURM_", "SBATCH_", "OMPI_", "PMI")) and name != "SLURM_CONF":
@@ -71,7 +73,7 @@ class Cluster:
         return self
 
     def __exit__(self, *_):
-        if len(self.daemons) == 3: # steps' own daemons, which outlive slurmd
+        if len(self.daemons) == 2 + len(self.nodes): # steps' own daemons, which outlive slurmd
             subprocess.run(["scancel", "--full", "--user=root"], env=self.environment, check=False, timeout=150,
                            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
             self.until(lambda: not self.queue(), "jobs that end", must=False)
@@ -109,13 +111,16 @@ class Cluster:
                     f"--seed-file={self.folder}/munged.seed")
         self.until(socket_path.exists, "munged")
         self.daemon("slurmctld", "-D", "-i")
-        self.daemon("slurmd", "-D", "-N", NODE)
-        self.until(lambda: "idle" in self.try_run("sinfo", "-h", "-o", "%t"), "an idle node")
+        for node in self.nodes:
+            self.daemon("slurmd", "-D", "-N", node)
+        self.until(lambda: self.try_run("sinfo", "-h", "-N", "-o", "%t").split() == ["idle"] * len(self.nodes), "idle nodes")
 
     def write_configuration(self):
-        control_port, node_port = free_ports(2)
-        for name in ["state", "spool"]:
+        control_port, *node_ports = free_ports(1 + len(self.nodes))
+        for name in ["state", *(f"spool-{node}" for node in self.nodes)]:
             (self.folder / name).mkdir()
+        nodes = "\n".join(f"NodeName={node} NodeHostname={socket.gethostname()} NodeAddr=127.0.0.1 Port={port} "
+                          f"CPUs={self.tasks} State=UNKNOWN" for node, port in zip(self.nodes, node_ports))
         (self.folder / "slurm.conf").write_text(f"""
 ClusterName=test
 SlurmctldHost={socket.gethostname()}(127.0.0.1)
@@ -126,11 +131,11 @@ AuthType=auth/munge
 AuthInfo=socket={self.folder}/munge.socket
 CredType=cred/munge
 StateSaveLocation={self.folder}/state
-SlurmdSpoolDir={self.folder}/spool
+SlurmdSpoolDir={self.folder}/spool-%n
 SlurmctldPidFile={self.folder}/slurmctld.pid
-SlurmdPidFile={self.folder}/slurmd.pid
+SlurmdPidFile={self.folder}/slurmd-%n.pid
 SlurmctldLogFile={self.folder}/slurmctld.log
-SlurmdLogFile={self.folder}/slurmd.log
+SlurmdLogFile={self.folder}/slurmd-%n.log
 ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
 JobAcctGatherType=jobacct_gather/none
@@ -142,23 +147,32 @@ KillWait=20
 OverTimeLimit=0
 MpiDefault=none
 ReturnToService=2
-NodeName={NODE} NodeHostname={socket.gethostname()} NodeAddr=127.0.0.1 Port={node_port} CPUs={self.tasks} State=UNKNOWN
-PartitionName=all Nodes={NODE} Default=YES State=UP
+{nodes}
+PartitionName=all Nodes={','.join(self.nodes)} Default=YES State=UP
 """)
         (self.folder / "cgroup.conf").write_text("CgroupAutomount=no\n")
 
     def daemon(self, *words):
-        log = open(self.folder / f"{words[0]}.out", "wb")
+        log = open(self.folder / f"{words[0]}-{len(self.daemons)}.out", "wb")
         self.daemons.append(subprocess.Popen(words, env=self.environment, stdin=subprocess.DEVNULL, stdout=log,
                                              stderr=subprocess.STDOUT, preexec_fn=die_with_parent))
         log.close()
+
+    def kill_node(self, node):
+        """Kill slurmd, and tell Slurm at once. The node's jobs are requeued, and their processes run
+        on."""
+        daemon = self.daemons[2 + self.nodes.index(node)]
+        daemon.kill()
+        daemon.wait()
+        self.lost.append(daemon)
+        self.run("scontrol", "update", f"NodeName={node}", "State=DOWN", "Reason=killed")
 
     def until(self, true, what, limit_s=LIMIT_S, must=True):
         end = time.monotonic() + limit_s
         while not true():
             if must:
                 for daemon in self.daemons:
-                    if daemon.poll() is not None:
+                    if daemon.poll() is not None and daemon not in self.lost:
                         raise RuntimeError(f"{daemon.args[0]} has ended: {self.logs()}")
             if time.monotonic() > end:
                 if must:
