@@ -287,9 +287,9 @@ int spsh__cmd_pack(int argc, char **argv)
         {"memory", 0, SPSH_CLI_SIZE, "SIZE",
          "memory for audio in flight and for sorting (default: 256M)", &a.memory_bytes,
          SPSH_PACK_MEMORY_BYTES_MIN, 0},
-        {"part", 0, SPSH_CLI_TEXT, "I/N|auto",
-         "pack the share I of N, counted from 0, and units whose process is lost; auto: take I and "
-         "N from the scheduler; see `speechshard merge` (default: all, then merge)",
+        {"part", 0, SPSH_CLI_TEXT, "I/N",
+         "pack the share I of N, counted from 0, and units whose process is lost; see `speechshard "
+         "merge` (default: all, then merge)" SPSH_PART_AUTO_HELP,
          &a.part_text, 0, 0},
         {"plan-only", 0, SPSH_CLI_FLAG, NULL, "make the plan for parts, and pack nothing",
          &a.plan_only, 0, 0},

@@ -200,16 +200,17 @@ static int take_auto(const char *command, const char *text, spsh__job_part *part
         return spsh__cli_usage(command, "--part '%s' is not auto or auto/N, such as auto/16", text);
     if (spsh__part_find(count, part, &err) != SPSH_OK)
         return spsh__cli_usage(command, "--part %s: %s", text, err.message);
-    if (part->count != 0)
-        spsh__cli_message("part %" PRIu64 "/%" PRIu64 " (%s)", part->index, part->count,
-                          part->source);
-    else
-        spsh__cli_message("part %" PRIu64 " (%s)", part->index, part->source);
+    if (part->count == 0)
+        return spsh__cli_usage(command,
+                               "--part auto: this is part %" PRIu64
+                               " of the %s, which does not set the number of parts; add it: --part "
+                               "auto/N",
+                               part->index, part->source);
+    spsh__cli_message("part %" PRIu64 "/%" PRIu64 " (%s)", part->index, part->count, part->source);
     return SPSH_EXIT_DONE;
 }
 
-int spsh__part_take_index(const char *command, const char *text, uint64_t *ret_part,
-                          uint64_t *ret_count)
+int spsh__part_take(const char *command, const char *text, uint64_t *ret_part, uint64_t *ret_count)
 {
     spsh__job_part part = {.count = 1};
     const char *at = text;
@@ -228,13 +229,4 @@ int spsh__part_take_index(const char *command, const char *text, uint64_t *ret_p
     *ret_part = part.index;
     *ret_count = part.count;
     return SPSH_EXIT_DONE;
-}
-
-int spsh__part_take(const char *command, const char *text, uint64_t *ret_part, uint64_t *ret_count)
-{
-    const int rc = spsh__part_take_index(command, text, ret_part, ret_count);
-    if (rc == SPSH_EXIT_DONE && *ret_count == 0)
-        return spsh__cli_usage(command, "--part auto: the scheduler does not set the number of "
-                                        "parts; add it: --part auto/N");
-    return rc;
 }

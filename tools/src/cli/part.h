@@ -37,9 +37,4 @@ spsh_status spsh__part_find(uint64_t count, spsh__job_part *ret_part, spsh_error
  * SPSH_EXIT_USAGE. */
 int spsh__part_take(const char *command, const char *text, uint64_t *ret_part, uint64_t *ret_count);
 
-/* The same for a command whose parts find their work without the number of parts: *ret_count is 0
- * if "auto" finds only an index. */
-int spsh__part_take_index(const char *command, const char *text, uint64_t *ret_part,
-                          uint64_t *ret_count);
-
 #endif
