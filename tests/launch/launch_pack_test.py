@@ -188,7 +188,7 @@ def test_kubernetes():
         messages = pod.communicate(timeout=LIMIT_S)[1]
         equal(pod.returncode, 0, f"pod {index}: {messages}")
         check(f"part {index}/3 (Kubernetes Indexed Job)" in messages, f"pod {index}: {messages}")
-    equal([action(status) for status in (1, 2, 75, 143, 137)], ["FailJob", "FailJob", "Ignore", "Ignore", "Count"], "actions")
+    equal([action(status) for status in (1, 2, 75, 143, 137)], ["Count", "FailJob", "Ignore", "Ignore", "Count"], "actions")
     check_dataset("pods.spsh")
 
 
