@@ -85,6 +85,17 @@ static int os_rename(void *user, const char *from, const char *to)
     return answer(rename(from, to));
 }
 
+/* For file systems that have neither hard links nor a rename that does not replace. Two processes
+ * that publish at the same moment can both succeed, and the later file stays. */
+static int rename_if_free(const char *from, const char *to)
+{
+    struct stat found;
+
+    if (lstat(to, &found) == 0)
+        return -EEXIST;
+    return errno == ENOENT ? answer(rename(from, to)) : -errno;
+}
+
 /* If the file system cannot rename without replacing, a hard link is as atomic. A crash between the
  * two steps leaves the temporary file next to the published one. */
 static int os_rename_new(void *user, const char *from, const char *to)
@@ -97,8 +108,10 @@ static int os_rename_new(void *user, const char *from, const char *to)
         return -errno;
 #endif
     if (link(from, to) != 0)
-        return -errno;
-    return answer(unlink(from));
+        return errno == EOPNOTSUPP || errno == EPERM || errno == ENOSYS ? rename_if_free(from, to)
+                                                                        : -errno;
+    /* ENOENT: the reply to an unlink was lost, and the client of the file system repeated it */
+    return unlink(from) == 0 || errno == ENOENT ? 0 : -errno;
 }
 
 static int os_link(void *user, const char *from, const char *to)
