@@ -272,13 +272,16 @@ static spsh_status fail_missing(const spsh__pack_state *state, const uint32_t *g
     return rc;
 }
 
-/* Find the attempt of each unit that was done first. */
-static spsh_status load_done(const spsh__pack_state *state, uint32_t *generations, spsh_error *err)
+/* Find the attempt of each unit that was done first. generations: 0 for units without one. */
+static spsh_status load_done(const spsh__pack_state *state, uint32_t *generations,
+                             uint64_t *ret_missing, spsh_error *err)
 {
     const char *work = spsh__pack_path(&state->paths, SPSH__PACK_WORK);
     uint64_t missing = 0;
 
     for (uint64_t unit = 0; unit < state->plan.unit_count; unit++) {
+        if (generations[unit] != 0)
+            continue;
         spsh_error cause = SPSH_ERROR_INIT;
         const spsh_status rc = spsh__unit_done_load(state->options->io, work, &state->plan, unit,
                                                     &generations[unit], &cause);
@@ -286,7 +289,22 @@ static spsh_status load_done(const spsh__pack_state *state, uint32_t *generation
         if (rc != SPSH_OK && rc != SPSH_E_NOT_FOUND)
             return spsh__fail_again(rc, &cause, err);
     }
-    return missing == 0 ? SPSH_OK : fail_missing(state, generations, missing, err);
+    *ret_missing = missing;
+    return SPSH_OK;
+}
+
+/* Find the attempts of all units. */
+static spsh_status load_all_done(const spsh__pack_state *state, uint32_t *generations,
+                                 spsh_error *err)
+{
+    uint64_t missing = 0;
+    spsh_status rc = load_done(state, generations, &missing, err);
+
+    if (rc == SPSH_OK && missing > 0) {
+        spsh__claims_refresh(state->options->io, spsh__pack_path(&state->paths, SPSH__PACK_WORK));
+        rc = load_done(state, generations, &missing, err);
+    }
+    return rc == SPSH_OK && missing > 0 ? fail_missing(state, generations, missing, err) : rc;
 }
 
 /* Move a shard to the dataset. A merge that was killed may have moved it already. */
@@ -387,7 +405,8 @@ static spsh_status merge(spsh__pack_state *state, bool *ret_ends, spsh_error *er
     spsh__pack_result *result = &state->result;
     spsh__packed packed = {0};
     uint32_t *generations = calloc(state->plan.unit_count + 1, sizeof(*generations));
-    spsh_status rc = generations == NULL ? SPSH_NO_MEMORY(err) : load_done(state, generations, err);
+    spsh_status rc =
+        generations == NULL ? SPSH_NO_MEMORY(err) : load_all_done(state, generations, err);
 
     if (rc == SPSH_OK)
         rc = check_published(state, err);

@@ -126,8 +126,10 @@ static spsh_status take_unit(unit_pass *pass, uint64_t unit, spsh__own_claim *cl
     spsh_status rc = SPSH_OK;
 
     state->has_ended = !spsh__pack_has_plan(state->options->io, &state->paths);
-    if (!state->has_ended && claim->generation > 1)
+    if (!state->has_ended && claim->generation > 1) {
+        spsh__claims_refresh(state->options->io, spsh__pack_path(&state->paths, SPSH__PACK_WORK));
         rc = look_for_done(pass, unit, err);
+    }
     if (rc != SPSH_OK || state->has_ended || pass->notes[unit].is_done) {
         spsh__claim_remove(claim);
         return rc;

@@ -73,17 +73,41 @@ static int write_record(const spsh__own_claim *claim, const char *state)
     return io->fsync_fn(io->user, claim->fd);
 }
 
+void spsh__claims_refresh(const spsh_io *io, const char *directory)
+{
+    const int fd = io->open_fn(io->user, directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
+    if (fd >= 0)
+        (void)io->close_fn(io->user, fd);
+}
+
+/* For writing, too: some file systems lock only such files. */
+static int open_record(const spsh__claims *claims, const char *folder)
+{
+    const spsh_io *io = claims->io;
+    spsh__builder path = {0};
+    int fd = -ENOMEM;
+
+    if (make_path(claims, folder, RECORD_NAME, &path))
+        fd = io->open_fn(io->user, text_of(&path), O_RDWR | O_CLOEXEC, 0);
+    if (fd == -ENOENT && make_path(claims, folder, NULL, &path)) {
+        spsh__claims_refresh(io, text_of(&path));
+        if (make_path(claims, folder, RECORD_NAME, &path))
+            fd = io->open_fn(io->user, text_of(&path), O_RDWR | O_CLOEXEC, 0);
+    }
+    spsh__builder_free(&path);
+    return fd;
+}
+
 /* Read the record of another owner. An unreadable record is empty: it cannot show a sign of life.
  * *ret_fd: open, or -1. */
-static size_t read_record(const spsh__claims *claims, const char *path, char record[RECORD_BYTES],
+static size_t read_record(const spsh__claims *claims, const char *folder, char record[RECORD_BYTES],
                           int *ret_fd)
 {
     const spsh_io *io = claims->io;
     size_t size_bytes = 0;
     int64_t got = -EINTR;
 
-    /* For writing, too: some file systems lock only such files. */
-    *ret_fd = io->open_fn(io->user, path, O_RDWR | O_CLOEXEC, 0);
+    *ret_fd = open_record(claims, folder);
     while (*ret_fd >= 0 && size_bytes < RECORD_BYTES - 1 && (got > 0 || got == -EINTR)) {
         got = io->pread_fn(io->user, *ret_fd, record + size_bytes, RECORD_BYTES - 1 - size_bytes,
                            size_bytes);
@@ -143,16 +167,12 @@ static spsh_status observe(const spsh__claims *claims, const char *name, spsh__c
 {
     char folder[SPSH__CLAIM_NAME_BYTES];
     char record[RECORD_BYTES];
-    spsh__builder path = {0};
     int fd = -1;
 
     spsh__claim_folder(name, watch->generation, folder);
-    if (!make_path(claims, folder, RECORD_NAME, &path)) {
-        spsh__builder_free(&path);
+    const size_t size_bytes = read_record(claims, folder, record, &fd);
+    if (fd == -ENOMEM)
         return SPSH_NO_MEMORY(err);
-    }
-    const size_t size_bytes = read_record(claims, text_of(&path), record, &fd);
-    spsh__builder_free(&path);
     const uint64_t now_ns = claims->host->now_ns_fn(claims->host->user);
     const uint64_t hash = spsh__pack_hash64((spsh_bytes){(const uint8_t *)record, size_bytes});
     *ret_seen = (observation){

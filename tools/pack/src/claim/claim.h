@@ -36,7 +36,8 @@ typedef struct spsh__claims {
     const char *directory;
     const spsh__claim_host *host;
     uint32_t lease_s;
-    char boot[40];                       /* the same only for processes of one running kernel */
+    /* 36 characters: the same only for processes that see each other's locks. "": unknown */
+    char boot[40];
     char owner[SPSH__CLAIM_OWNER_BYTES]; /* "process 4711 of node07", for messages */
     uint64_t random;                     /* distinguishes owners */
 } spsh__claims;
@@ -72,6 +73,10 @@ typedef struct spsh__own_claim {
 /** Set the members from this process and machine. */
 void spsh__claims_begin(spsh__claims *claims, const spsh_io *io, const char *directory,
                         uint32_t lease_s);
+
+/** Make this machine look up the names in a folder again: clients of shared file systems remember
+ * for a while that a name is missing, until they open the folder. */
+void spsh__claims_refresh(const spsh_io *io, const char *directory);
 
 /** Write the name of the folder of a generation. name: up to 40 bytes. */
 void spsh__claim_folder(const char *name, uint32_t generation, char dst[SPSH__CLAIM_NAME_BYTES]);

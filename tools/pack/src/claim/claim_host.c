@@ -6,11 +6,14 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/random.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "claim.h"
 #include "speechshard/inside.h"
+
+#define BOOT_ID_BYTES 20 /* with its dashes: at least 60 random bits */
 
 static uint64_t now_ns(void *user)
 {
@@ -34,13 +37,19 @@ static int lock(void *user, int fd)
 
 static const spsh__claim_host machine = {NULL, now_ns, sleep_ns, lock};
 
-/* The kernel makes a new id at each boot. Without it, only leases show that an owner is gone. */
-static void read_boot(char boot[40])
+/* The start of the id that the kernel makes at each boot, and the device of the folder. One kernel
+ * can mount a shared file system twice, for example in two containers, and then locks of one mount
+ * do not show in the other. Without an id, only leases show that an owner is gone. */
+static void read_boot(const char *directory, char boot[40])
 {
+    char id[BOOT_ID_BYTES + 1] = "";
+    struct stat state;
     const int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
-    const ssize_t got = fd < 0 ? 0 : read(fd, boot, 36);
+    const ssize_t got = fd < 0 ? 0 : read(fd, id, BOOT_ID_BYTES);
 
-    boot[got == 36 ? 36 : 0] = '\0';
+    boot[0] = '\0';
+    if (got == BOOT_ID_BYTES && stat(directory, &state) == 0)
+        (void)snprintf(boot, 40, "%s%016" PRIx64, id, (uint64_t)state.st_dev);
     if (fd >= 0)
         (void)close(fd);
 }
@@ -56,7 +65,7 @@ void spsh__claims_begin(spsh__claims *claims, const spsh_io *io, const char *dir
         (void)snprintf(name, sizeof(name), "an unnamed machine");
     name[strcspn(name, "\n")] = '\0';
     (void)snprintf(claims->owner, sizeof(claims->owner), "process %ld of %s", (long)getpid(), name);
-    read_boot(claims->boot);
+    read_boot(directory, claims->boot);
     if (getrandom(&claims->random, sizeof(claims->random), GRND_NONBLOCK) !=
         (ssize_t)sizeof(claims->random))
         claims->random = spsh__now_ns();
