@@ -14,8 +14,8 @@ build="build-essential cmake ninja-build pkg-config
     libopenmpi-dev openmpi-bin libpng-dev libsndfile1-dev libsoxr-dev liburing-dev libutf8proc-dev
     libvorbis-dev libxxhash-dev libyaml-dev nettle-dev zlib1g-dev"
 python="python3 python3-dev python3-pip python3-venv"
-test="$python fish jq locales mandoc python3-jsonschema python3-lz4 python3-numpy python3-tqdm
-    python3-xxhash python3-yaml strace time zsh"
+test="$python fish fuse3 jq libfuse3-dev locales mandoc python3-jsonschema python3-lz4
+    python3-numpy python3-tqdm python3-xxhash python3-yaml strace time zsh"
 launch="iproute2 munge slurm-wlm"
 ffmpeg="ffmpeg libavcodec-dev libavformat-dev libavutil-dev"
 lint="ccache clang clang-format clang-tidy git libclang-rt-14-dev llvm shellcheck"
