@@ -280,6 +280,7 @@ def test_free_strategies():
             check_free(count, f"train.strategy={strategy}")
     for count in [2, 4]:
         check_free(count, *NODES)
+    check_free(4, *NODES, "train.gradient_exchange=bf16")
 
 
 def test_two_free_learners():
