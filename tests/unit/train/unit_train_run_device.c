@@ -524,7 +524,7 @@ static void test_device_decides(void)
     for (uint32_t i = 0; i < got.count; i++) {
         CHECK(got.losses[i] == want.losses[i] || (isnan(got.losses[i]) && isnan(want.losses[i])));
         CHECK(got.skipped[i] == want.skipped[i] && got.scales[i] == want.scales[i]);
-        finite += isfinite(got.losses[i]);
+        finite += isfinite(got.losses[i]) ? 1 : 0;
     }
     CHECK_U64(enqueued_updates - begin, finite);
     CHECK(got.skipped[got.count - 1] > 0);

@@ -162,8 +162,9 @@ static spsh_status after_backward(spsh__strategy *s, const double *rows, double 
     hierarchy *h = state_of(s);
     double none[SPSH__SHARED_MAX];
     spsh_status rc = h->inner->ops->after_backward_fn(h->inner, rows, totals, count, err);
+    /* The leader updates all parts. */
     if (rc == SPSH_OK && h->inner->ops->slice_fn == spsh__strategy_sum_part)
-        rc = spsh__strategy_sum_share_gradients(h->inner, err); /* the leader updates all parts */
+        rc = spsh__strategy_sum_share_gradients(h->inner, err);
     if (rc == SPSH_OK && h->outer != NULL) /* ignore totals of a single rank */
         rc = h->outer->ops->after_backward_fn(h->outer, rows, none, count, err);
     return rc;
