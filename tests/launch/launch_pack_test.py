@@ -10,7 +10,7 @@ import filecmp
 import os
 import pathlib
 import random
-import shlex
+import re
 import shutil
 import signal
 import subprocess
@@ -65,7 +65,7 @@ def launch_file(name, launcher, *changes):
     for old, new in changes:
         check(old in text, f"{launcher}: no '{old}' in the file")
         text = text.replace(old, new)
-    path = base / (name + pathlib.Path({"slurm": ".sbatch", "kubernetes": ".yaml"}.get(launcher, ".sh")).name)
+    path = base / f"{name}.{launcher}"
     path.write_text(text)
     return path
 
@@ -79,18 +79,31 @@ def until(true, what, pause_s=0.005):
 
 
 def packs(name):
-    """Process ids of packs of a dataset, and the environment of each."""
+    """Process ids of packs of a dataset, and the environment of each. name: "" for all of this test."""
     found = {}
+    output = os.fsencode(str(base / name))
     for path in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
         try:
             words = path.read_bytes().split(b"\0")
-            if os.fsencode(str(base / name)) not in words or words[0] != os.fsencode(COMMAND) or words[1] != b"pack":
+            if words[:2] != [os.fsencode(COMMAND), b"pack"] or not any(word.startswith(output) for word in words):
                 continue
             variables = dict(pair.split(b"=", 1) for pair in (path.parent / "environ").read_bytes().split(b"\0") if b"=" in pair)
         except OSError: # the process has ended
             continue
         found[int(path.parent.name)] = variables
     return found
+
+
+def holders(name):
+    """Process ids, as text, of packs that hold a unit of the dataset."""
+    words = set()
+    for path in (base / name / ".pack").glob("unit-*.g*/alive"):
+        try:
+            record = path.read_text(errors="replace")
+        except FileNotFoundError: # the dataset has been published
+            continue
+        words.update([] if record.startswith("released") else re.findall(r"\w+", record))
+    return words
 
 
 def freeze(name, count, variable=None):
@@ -100,13 +113,10 @@ def freeze(name, count, variable=None):
 
     def enough():
         for pid, variables in packs(name).items():
-            owners = [path.read_text(errors="replace") for path in (base / name / ".pack").glob("unit-*.g*/alive")]
-            if pid in frozen or len(frozen) == count or not any(str(pid) in owner for owner in owners):
-                continue
-            if variable is not None and variable not in variables:
-                continue
-            os.kill(pid, signal.SIGSTOP)
-            frozen[pid] = variables
+            is_wanted = pid not in frozen and (variable is None or variable in variables)
+            if is_wanted and len(frozen) < count and str(pid) in holders(name):
+                os.kill(pid, signal.SIGSTOP)
+                frozen[pid] = variables
         return len(frozen) == count
     until(enough, f"{count} packs that hold a unit of {name}")
     return frozen
@@ -195,22 +205,25 @@ def test_kubernetes():
 # ---- Grid Engine
 
 def sge_task(path, number):
+    variables = {"SPEECHSHARD": COMMAND, "NSLOTS": "1", "SGE_TASK_ID": str(number), "SGE_TASK_FIRST": "1", "SGE_TASK_LAST": "3",
+                 "SGE_TASK_STEPSIZE": "1"}
     return subprocess.Popen(["sh", str(path)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                            encoding="utf-8", env={**os.environ, "SPEECHSHARD": COMMAND, "NSLOTS": "1", "SGE_TASK_ID": str(number),
-                                                   "SGE_TASK_FIRST": "1", "SGE_TASK_LAST": "3", "SGE_TASK_STEPSIZE": "1"})
+                            encoding="utf-8", env={**os.environ, **variables}, start_new_session=True)
 
 
 def test_sge():
-    """A task that is notified of its end exits with 99, and Grid Engine starts it again."""
+    """A task that is notified of its end exits with 99, and Grid Engine starts it again. Grid Engine
+    signals all processes of a task."""
     path = launch_file("sge.spsh", "sge", ("-t 1-16", "-t 1-3"))
     equal(subprocess.run(["sh", "-n", path], check=False).returncode, 0, "syntax")
     for number in (signal.SIGUSR2, signal.SIGUSR1):
         task = sge_task(path, 2)
         (pid,) = freeze("sge.spsh", 1)
-        task.send_signal(number)
+        os.killpg(task.pid, number)
         resume(pid)
         output, _ = task.communicate(timeout=LIMIT_S)
         equal(task.returncode, 99, f"after {number.name}: {output}")
+        check("repeat the same pack" in output, f"a clean stop after {number.name}: {output}")
     for number in (3, 2, 1):
         task = sge_task(path, number)
         output, _ = task.communicate(timeout=LIMIT_S)

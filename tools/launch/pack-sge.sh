@@ -19,7 +19,7 @@ SPEECHSHARD=${SPEECHSHARD:-speechshard}
 # ----
 
 if [ "${SGE_TASK_ID:-undefined}" = undefined ]; then # not in a task: submit both jobs
-    job=$(qsub -terse "$0") || exit
+    job=$(qsub -terse -v SPEECHSHARD="$SPEECHSHARD" "$0") || exit
     echo "array ${job%%.*}"
     exec qsub -N speechshard-merge -hold_jid "${job%%.*}" -cwd -j y -r y -b y -shell n \
         "$SPEECHSHARD" merge "$DATASET"
@@ -27,7 +27,8 @@ fi
 
 pid=
 trap '[ -z "$pid" ] || kill -USR1 "$pid" 2>/dev/null' USR1 USR2
-"$SPEECHSHARD" pack --part auto -o "$DATASET" -j "${NSLOTS:-1}" "$@" &
+# Grid Engine signals pack, too, which only knows USR1.
+(trap '' USR2 && exec "$SPEECHSHARD" pack --part auto -o "$DATASET" -j "${NSLOTS:-1}" "$@") &
 pid=$!
 wait "$pid"
 status=$?
