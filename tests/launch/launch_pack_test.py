@@ -137,16 +137,18 @@ def mpirun(path):
 
 
 def test_mpirun():
-    """A killed process and USR1 end mpirun with an error, and the same command continues."""
+    """A killed process, and USR1 to mpirun, end mpirun with an error. The same command continues."""
     path = launch_file("mpi.spsh", "mpirun")
     for number in (signal.SIGKILL, signal.SIGUSR1):
         process = mpirun(path)
         (pid,) = freeze("mpi.spsh", 1)
-        os.kill(pid, number)
+        (launcher,) = pathlib.Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+        os.kill(pid if number == signal.SIGKILL else int(launcher), number)
         resume(pid)
         output, _ = process.communicate(timeout=LIMIT_S)
         check(process.returncode != 0, f"after {number.name}: {output}")
         check(not (base / "mpi.spsh" / "manifest.spsh").exists(), f"after {number.name}: a dataset that lacks units")
+    check("repeat the same pack" in output, f"a clean stop after USR1: {output}")
     process = mpirun(path)
     output, _ = process.communicate(timeout=LIMIT_S)
     equal(process.returncode, 0, output)
