@@ -1,7 +1,7 @@
 /* bench_key_join.c: joining the keys of many utterances to pairs: time, memory, disk, and whether
  * planted copies are found.
  *
- *     bench_key_join UTTERANCES MODE MEMORY_MIB THREADS FILE...       MODE: mild or deep
+ *     bench_key_join UTTERANCES[/PARTS] MODE MEMORY_MIB THREADS FILE...       MODE: mild or deep
  *
  * Real keys are made from the audio files. A generated key takes each of its three 16-bit words,
  * and its weak positions, from independently drawn real keys. So the bits of a word depend on each
@@ -10,6 +10,10 @@
  * 20 keys (12.5 on average, as in 3.6 s at 3.5 keys per second). One utterance in a thousand is a
  * copy of another, 7 frames later. The copy lacks a fifth of the keys, a third of its keys have a
  * flipped weak bit, and frames differ by up to one. Temporary files go to TMPDIR. Output: JSON.
+ *
+ * PARTS simulates more utterances than the disk holds: only the keys of that many of the join's
+ * 1,024 partitions are made, at the density of all utterances. The partitions are those of random
+ * real keys. Processor time per probe then predicts the whole. Nothing is planted.
  */
 #include <inttypes.h>
 #include <sndfile.h>
@@ -95,6 +99,32 @@ static size_t make_copy(uint64_t utterance, spsh__print_key *keys)
     return kept;
 }
 
+/* Fill the partitions of `parts` random real keys as `utterances` would. A weak bit among the upper
+ * bits adds records to other partitions: 1.78 per key. So each partition gets as many keys more. */
+static void add_sample(spsh__key_join *join, uint64_t utterances, size_t parts)
+{
+    const unsigned shift = SPSH__KEY_BITS - 10;
+    uint64_t state = 25;
+    bool is_taken[1024] = {false};
+    size_t taken = 0;
+    static const spsh__print_key *tops[KEYS_MAX];
+    for (size_t i = 0; i < parts; i++)
+        is_taken[draw(&state)->bits >> shift] = true;
+    for (size_t i = 0; i < real_count; i++)
+        if (is_taken[real_keys[i].bits >> shift])
+            tops[taken++] = &real_keys[i];
+    const double share = (double)taken / (double)real_count;
+    const uint64_t count = (uint64_t)((double)utterances * 12.5 * 1.78 * share);
+    for (uint64_t i = 0; i < count; i++) {
+        spsh__print_key key = *tops[next_random(&state) % taken];
+        key.bits = (key.bits & UINT64_C(0xffff00000000)) |
+                   (draw(&state)->bits & UINT64_C(0xffff0000)) |
+                   (draw(&state)->bits & UINT64_C(0xffff));
+        check_ok(spsh__key_join_add(
+            join, (uint64_t)((double)i / (double)count * (double)utterances), &key, 1, &failure));
+    }
+}
+
 static bool is_found(const spsh__candidate *candidate)
 {
     return is_copy(candidate->b) && source_of(candidate->b) == candidate->a &&
@@ -112,7 +142,8 @@ static double all_cpu_seconds(void)
 int main(int argc, char **argv)
 {
     must(argc > 5, "usage: bench_key_join UTTERANCES mild|deep MEMORY_MIB THREADS FILE...");
-    const uint64_t utterances = strtoull(argv[1], NULL, 0);
+    char *parts = NULL;
+    const uint64_t utterances = strtoull(argv[1], &parts, 0);
     const bool is_deep = strcmp(argv[2], "deep") == 0;
     const spsh__key_join_options options = {
         .mode = is_deep ? SPSH__JOIN_DEEP : SPSH__JOIN_MILD,
@@ -134,7 +165,9 @@ int main(int argc, char **argv)
     const double start = now_ms();
     const double cpu_start = all_cpu_seconds();
     check_ok(spsh__key_join_open(&options, &join, &failure));
-    for (uint64_t i = 0; i < utterances; i++) {
+    if (*parts == '/')
+        add_sample(join, utterances, strtoul(parts + 1, NULL, 0));
+    for (uint64_t i = 0; *parts == '\0' && i < utterances; i++) {
         const size_t count = is_copy(i) ? make_copy(i, keys) : make_keys(i, keys);
         planted += is_copy(i);
         check_ok(spsh__key_join_add(join, i, keys, count, &failure));

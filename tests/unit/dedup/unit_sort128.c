@@ -124,6 +124,32 @@ static void test_without_runs(void)
     CHECK_U64(check_sorted(0, 0, 1), 0);
 }
 
+/* A cleared sort has no records left, and its buffers serve more records and fewer. */
+static void test_cleared(void)
+{
+    static const size_t counts[] = {3000, 20000, 0, 500};
+    spsh__sort128 *sort = open_sort(NULL, 1);
+    for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
+        const size_t count = counts[i];
+        spsh__u128 *want = make(count, 0);
+        spsh__sort128_cursor cursor = {0};
+        const spsh__u128 *record = NULL;
+        size_t got = 0;
+        add_in_pieces(sort, want, count);
+        qsort(want, count, sizeof(*want), compare);
+        for (; spsh__sort128_take(sort, &cursor, &record, NULL) == SPSH_OK; got++)
+            CHECK(got < count && memcmp(record, &want[got], sizeof(*record)) == 0);
+        CHECK_U64(got, count);
+        CHECK(spsh__sort128_clear(sort));
+        free(want);
+    }
+    spsh__u128 *many = make(150001, 0);
+    add_in_pieces(sort, many, 150001);
+    CHECK(!spsh__sort128_clear(sort)); /* it spilled */
+    free(many);
+    spsh__sort128_free(sort);
+}
+
 static void test_runs(void)
 {
     for (int shape = 0; shape < SHAPES; shape++) {
@@ -213,6 +239,7 @@ TEST_MAIN(unit_sort128)
     seed = test_seed(1);
     RUN(test_in_memory);
     RUN(test_without_runs);
+    RUN(test_cleared);
     RUN(test_runs);
     RUN(test_groups_of_runs);
     RUN(test_a_bit_on_disk);

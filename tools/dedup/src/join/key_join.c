@@ -424,15 +424,17 @@ static spsh_status take_partition(void *argument, uint64_t number, spsh_error *e
     partition *part = &join->partitions[number];
     if (part->begun == NULL) /* the partition has no records */
         return SPSH_OK;
-    spsh_status rc = open_sort(join, join->sort_memory, 1, &self->sort, err);
+    spsh_status rc =
+        self->sort != NULL ? SPSH_OK : open_sort(join, join->sort_memory, 1, &self->sort, err);
     if (rc == SPSH_OK)
         rc = read_partition(self, part, err);
     if (rc == SPSH_OK)
         rc = pair_up(self, err);
-    if (self->sort != NULL)
+    if (self->sort != NULL && !spsh__sort128_clear(self->sort)) {
         self->facts.spilled_bytes += spsh__sort128_spilled_bytes(self->sort);
-    spsh__sort128_free(self->sort);
-    self->sort = NULL;
+        spsh__sort128_free(self->sort);
+        self->sort = NULL;
+    }
     free(part->begun);
     free(part->blocks);
     *part = (partition){0};
@@ -473,6 +475,7 @@ static void close_worker(void *worker_of, void *user)
         facts->crowded_count += spsh__join_pairs_crowded(self->pairs);
     }
     spsh__join_pairs_free(self->pairs);
+    spsh__sort128_free(self->sort);
     free(self->block);
     free(self->probes);
 }

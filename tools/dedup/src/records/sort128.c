@@ -127,6 +127,17 @@ void spsh__sort128_free(spsh__sort128 *sort)
     free(sort);
 }
 
+bool spsh__sort128_clear(spsh__sort128 *sort)
+{
+    if (sort->run_count > 0 || sort->failure != SPSH_OK)
+        return false;
+    sort->count = 0;
+    sort->filled = 0;
+    sort->is_reading = false;
+    sort->is_over = false;
+    return true;
+}
+
 static spsh_status write_block(spsh__sort128 *sort, uint32_t file, const spsh__u128 *records,
                                size_t count, uint64_t *ret_block, spsh_error *err)
 {
@@ -192,6 +203,8 @@ static spsh_status grow(spsh__sort128 *sort, size_t wanted, spsh_error *err)
     spsh__u128 *grown = realloc(sort->records, capacity * RECORD_BYTES);
     if (grown == NULL)
         return SPSH_NO_MEMORY(err);
+    free(sort->scratch); /* too small now */
+    sort->scratch = NULL;
     sort->records = grown;
     sort->capacity = capacity;
     return SPSH_OK;

@@ -83,6 +83,9 @@ static inline spsh_status spsh__sort128_take(spsh__sort128 *sort, spsh__sort128_
 
 uint64_t spsh__sort128_count(const spsh__sort128 *sort);
 uint64_t spsh__sort128_spilled_bytes(const spsh__sort128 *sort);
+/* Start again with an empty sort, and keep its buffers: new memory costs page faults. Returns false,
+ * and changes nothing, if the sort spilled or failed. */
+bool spsh__sort128_clear(spsh__sort128 *sort);
 void spsh__sort128_free(spsh__sort128 *sort);
 
 /* Sort records in memory. scratch has capacity for count records, too. */
