@@ -18,7 +18,7 @@ test="$python fish fuse3 jq libfuse3-dev locales mandoc python3-jsonschema pytho
     python3-numpy python3-tqdm python3-xxhash python3-yaml strace time zsh"
 launch="iproute2 munge slurm-wlm"
 ffmpeg="ffmpeg libavcodec-dev libavformat-dev libavutil-dev"
-lint="ccache clang clang-format clang-tidy git libclang-rt-14-dev llvm shellcheck"
+lint="ccache clang clang-format clang-tidy git libclang-rt-14-dev libkissfft-dev llvm shellcheck"
 packages="debhelper dh-python libkissfft-dev lintian"
 nightly="abigail-tools debootstrap $packages"
 wheel="libbz2-dev libkissfft-dev liblzma-dev libzstd-dev"

@@ -86,7 +86,7 @@ static void test_threads_get_equal_bits(void)
         REQUIRE(pthread_join(threads[i], NULL) == 0);
     CHECK(bins[0] != 0);
     for (size_t i = 1; i < THREADS; i++)
-        CHECK(memcmp(&bins[0], &bins[i], sizeof(double)) == 0);
+        CHECK(bins[0] == bins[i]);
 }
 
 static void test_library_has_a_name(void)

@@ -1,7 +1,7 @@
 /* real_fft_kissfft.c: transforms by KISS FFT, whose Debian package has single precision only. */
 #include "real_fft.h"
 
-#include <kiss_fftr.h>
+#include <kissfft/kiss_fftr.h>
 #include <stdlib.h>
 
 #include "speechshard/inside.h"
