@@ -198,7 +198,7 @@ def make(arguments):
         json.dump(facts, file, indent=1)
 
 
-Copy = collections.namedtuple("Copy", "id transform clip bin language contains")
+Copy = collections.namedtuple("Copy", "id transform clip bin language contains own")  # own: the recording of the clip
 
 
 def read_lines(path):
@@ -216,7 +216,7 @@ class Work:
         check_seed(self.facts["seed"], arguments.final)
         with open(os.path.join(self.work, "truth.tsv"), encoding="utf-8") as lines:
             rows = [line.rstrip("\n").split("\t") for line in lines]
-        self.copies = {row[0]: Copy(*row[:3], int(row[3]), row[4], frozenset(row[5].split("|"))) for row in rows}
+        self.copies = {row[0]: Copy(*row[:3], int(row[3]), row[4], frozenset(row[5].split("|")), row[5].split("|")[0]) for row in rows}
         self.rejected = self.pack({copy.transform for copy in self.copies.values()})
         self.of = collections.defaultdict(list)
         for copy in self.copies.values():
@@ -332,7 +332,7 @@ def count_false(cells, command, row, a, b, kind):
 
 def run_dedupe(work, cells, command, transforms, options):
     """Returns the facts of the plan."""
-    plan = os.path.join(work.work, f"plan-{threading.get_ident()}.jsonl")
+    plan = os.path.join(work.work, f"{command}, {transforms[-1]}.jsonl")
     proven = judge(work, transforms)
     work.run("dedupe", *work.datasets(transforms), "-o", plan, *options)
     head, *rows = read_lines(plan)
@@ -368,8 +368,8 @@ def count_others(work, cells, command, firsts, seconds, is_symmetric):
 
 
 def run_audit(work, cells, command, train, test, options=()):
-    """Returns the numbers of pairs that were proposed and compared."""
-    report = os.path.join(work.work, f"audit-{threading.get_ident()}")
+    """Count the leaks of each copy in `test`."""
+    report = os.path.join(work.work, f"{command}, {test[-1]}")
     sides = [word for path in work.datasets(train) for word in ("--train", path)] + [word for path in work.datasets(test) for word in ("--test", path)]
     work.run("audit", *sides, "-o", report, "--fail-on", "none", *options)
     found, weaker = set(), set()
@@ -381,14 +381,12 @@ def run_audit(work, cells, command, train, test, options=()):
         kind = next(name for name in ("recording", "segment", "performance") if name in kinds)
         if not related(a, b):
             count_false(cells, command, row, a, b, kind)
-        elif a.clip == b.clip or a.transform in OTHERS:
+        elif b.own in a.contains:
             (weaker if kind == "performance" else found).add(b.id)
     for copy in itertools.chain.from_iterable(work.of[transform] for transform in test):
         if copy.transform not in OTHERS:
             cells.add(command, copy, pairs=1, found=copy.id in found, weaker=copy.id in weaker - found)
     count_others(work, cells, command, train, test, False)
-    with open(os.path.join(report, "summary.json"), encoding="utf-8") as file:
-        return json.load(file)["looked_at"]
 
 
 def measure_group(work, cells, name):
