@@ -23,6 +23,7 @@ typedef struct unit_pass {
     uint64_t unknown; /* in this pass: units of processes that may be alive, */
     uint64_t alive;   /* and of processes that are */
     bool packed;      /* in this pass, a unit was packed */
+    bool looks_first; /* a look for the commit record costs less than a claim */
 } unit_pass;
 
 static void unit_name(uint64_t unit, char dst[32])
@@ -168,7 +169,7 @@ static spsh_status visit_unit(unit_pass *pass, uint64_t unit, spsh_error *err)
 
     if (note->is_done || pass->state->has_ended)
         return SPSH_OK;
-    if (note->watch.generation > 0)
+    if (note->watch.generation > 0 || pass->looks_first)
         rc = look_for_done(pass, unit, err);
     if (rc != SPSH_OK || note->is_done)
         return rc;
@@ -177,9 +178,12 @@ static spsh_status visit_unit(unit_pass *pass, uint64_t unit, spsh_error *err)
     rc = spsh__claim_try(&state->claims, name, &note->watch, &claim, &claimed, NULL, &cause);
     if (rc != SPSH_OK)
         return judge_failure(pass, unit, rc, &cause, err);
+    const bool has_looked = pass->looks_first;
+    if (claimed != SPSH__CLAIM_WON || claim.generation > 1)
+        pass->looks_first = true;
     if (claimed == SPSH__CLAIM_WON)
         return take_unit(pass, unit, &claim, err);
-    if (is_new)
+    if (is_new && !has_looked)
         rc = look_for_done(pass, unit, err);
     if (rc == SPSH_OK && !note->is_done) {
         pass->alive += claimed == SPSH__CLAIM_ALIVE ? 1 : 0;
@@ -219,6 +223,7 @@ static spsh_status visit_all(unit_pass *pass, spsh_error *err)
 
     pass->unknown = pass->alive = 0;
     pass->packed = false;
+    pass->looks_first = pass->looks_first || state->options->is_part;
     for (uint64_t i = 0; rc == SPSH_OK && i < count; i++)
         rc = visit_unit(pass, (first + i) % count, err);
     return rc;
