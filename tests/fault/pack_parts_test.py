@@ -140,6 +140,25 @@ def test_missing_units(rig):
     rig.check("missing", "after missing units")
 
 
+def test_shares(rig):
+    """The record of a finished share saves looks at its units, if it is of the same plan."""
+    rig.pack("shares", "--part", "0/2")
+    state = rig.work / "shares" / ".pack"
+    foreign = rig.work / "foreign" / ".pack" / "unit-share-1-of-2.done"
+    (state / "unit-000001.done").unlink()
+    report = json.loads(rig.run(rig.words("shares", "--part", "0/2", "--json")))
+    if report["units_packed"] != 0 or report["units_left"] != 0:
+        fail(f"a finished share is packed again: {report}")
+    rig.merge("shares", status=1)
+    rig.pack("shares", "--part", "0/2", "--merge")
+    rig.check("shares", "after a commit record was removed")
+    rig.run([*rig.words("foreign", "--plan-only"), "--codec", "flac"])
+    rig.pack("shares-2", "--part", "0/2")
+    foreign.write_bytes((rig.work / "shares-2" / ".pack" / foreign.name).read_bytes())
+    rig.run([*rig.words("foreign", "--part", "0/2"), "--codec", "flac"])
+    rig.merge("foreign")
+
+
 def test_damage(rig):
     """A damaged journal, and a commit record of another plan."""
     rig.pack("damaged", "--part", "0/1")
@@ -221,8 +240,8 @@ def main():
     with tempfile.TemporaryDirectory(dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None) as work:
         rig = Rig(sys.argv[1], sys.argv[2], pathlib.Path(work))
         print(f"{rig.units} units")
-        for test in (test_counts, test_at_once, test_plan_and_plain, test_missing_units, test_damage, test_missing_corpus,
-                     test_stopped, test_full_disk):
+        for test in (test_counts, test_at_once, test_plan_and_plain, test_missing_units, test_shares,
+                     test_damage, test_missing_corpus, test_stopped, test_full_disk):
             begin = time.monotonic()
             test(rig)
             print(f"{test.__name__}: {time.monotonic() - begin:.1f} s")

@@ -304,7 +304,10 @@ static spsh_status load_all_done(const spsh__pack_state *state, uint32_t *genera
         spsh__claims_refresh(state->options->io, spsh__pack_path(&state->paths, SPSH__PACK_WORK));
         rc = load_done(state, generations, &missing, err);
     }
-    return rc == SPSH_OK && missing > 0 ? fail_missing(state, generations, missing, err) : rc;
+    if (rc != SPSH_OK || missing == 0)
+        return rc;
+    spsh__pack_remove_shares(state->options->io, &state->paths); /* a commit record was removed */
+    return fail_missing(state, generations, missing, err);
 }
 
 /* Move a shard to the dataset. A merge that was killed may have moved it already. */

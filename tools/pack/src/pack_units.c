@@ -199,33 +199,74 @@ static spsh_status check_cancel(const spsh__pack_state *state, spsh_error *err)
                                state->packed.total_bytes, err);
 }
 
-static spsh_status visit_share(unit_pass *pass, spsh_error *err)
+/* Number of shares in which units are looked at. 1: all units in one. */
+static uint32_t share_count(const spsh__pack_state *state)
 {
-    spsh__pack_state *state = pass->state;
     const spsh_pack_options *options = state->options;
+    return options->is_part && options->part_count > 0 ? options->part_count : 1;
+}
+
+/* Take all units of a share for done if another process has recorded that. This saves most looks of
+ * a part at the units of others, which would be the square of what all parts pack. */
+static void skip_done_share(unit_pass *pass, uint32_t share)
+{
+    const spsh__pack_state *state = pass->state;
+    const uint32_t count = share_count(state);
+
+    if (count == 1 ||
+        !spsh__share_done_load(state->options->io, spsh__pack_path(&state->paths, SPSH__PACK_WORK),
+                               &state->plan, share, count))
+        return;
+    for (uint64_t unit = share; unit < state->plan.unit_count; unit += count)
+        if (!pass->notes[unit].is_done)
+            note_done(pass, unit, true);
+}
+
+static bool share_is_done(const unit_pass *pass, uint32_t share)
+{
+    const spsh__pack_state *state = pass->state;
+    bool is_done = true;
+
+    for (uint64_t unit = share; is_done && unit < state->plan.unit_count;
+         unit += share_count(state))
+        is_done = pass->notes[unit].is_done;
+    return is_done;
+}
+
+/* Visit the units of a share that are not done. A single share begins elsewhere in each part. */
+static spsh_status visit_share(unit_pass *pass, uint32_t share, spsh_error *err)
+{
+    const spsh__pack_state *state = pass->state;
+    const uint64_t units = state->plan.unit_count;
+    const uint32_t count = share_count(state);
+    const uint64_t first = count == 1 && state->options->is_part ? state->options->part : share;
     spsh_status rc = SPSH_OK;
 
-    if (!options->is_part || options->part_count == 0)
+    if (share_is_done(pass, share))
         return SPSH_OK;
-    for (uint64_t unit = options->part; rc == SPSH_OK && unit < state->plan.unit_count;
-         unit += options->part_count)
-        rc = visit_unit(pass, unit, err);
+    skip_done_share(pass, share);
+    for (uint64_t unit = share; rc == SPSH_OK && unit < units; unit += count)
+        rc = visit_unit(pass, (unit - share + first) % units, err);
+    if (rc == SPSH_OK && count > 1 && !state->has_ended && share_is_done(pass, share))
+        spsh__share_done_publish(state->options->io,
+                                 spsh__pack_path(&state->paths, SPSH__PACK_WORK), &state->plan,
+                                 share, count);
     return rc;
 }
 
-/* Each part begins elsewhere, so that parts that have finished their share seldom meet. */
+/* Each part begins with its own share, so that parts that have finished it seldom meet. */
 static spsh_status visit_all(unit_pass *pass, spsh_error *err)
 {
     const spsh__pack_state *state = pass->state;
-    const uint64_t count = state->plan.unit_count;
-    const uint64_t first = state->options->is_part ? state->options->part % count : 0;
+    const uint32_t count = share_count(state);
     spsh_status rc = SPSH_OK;
 
     pass->unknown = pass->alive = 0;
     pass->packed = false;
-    pass->looks_first = pass->looks_first || state->options->is_part;
-    for (uint64_t i = 0; rc == SPSH_OK && i < count; i++)
-        rc = visit_unit(pass, (first + i) % count, err);
+    for (uint64_t i = 0; rc == SPSH_OK && i < count; i++) {
+        rc = visit_share(pass, (uint32_t)((state->options->part + i) % count), err);
+        pass->looks_first = pass->looks_first || state->options->is_part;
+    }
     return rc;
 }
 
@@ -233,7 +274,7 @@ static spsh_status visit_until_done(unit_pass *pass, bool waits, spsh_error *err
 {
     const spsh__pack_state *state = pass->state;
     bool has_logged = false;
-    spsh_status rc = visit_share(pass, err);
+    spsh_status rc = SPSH_OK;
 
     while (rc == SPSH_OK && !state->has_ended && pass->done < state->plan.unit_count) {
         rc = visit_all(pass, err);

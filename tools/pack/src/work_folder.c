@@ -14,6 +14,7 @@
 #include "ingest/view/archive_index.h"
 #include "plan/pack_options.h"
 #include "speechshard/inside.h"
+#include "unit/unit_journal.h"
 
 #define REMOVE_TRIES 3
 
@@ -94,6 +95,11 @@ static bool is_of_unit(const char *name)
     return strncmp(name, "unit-", 5) == 0 || strncmp(name, "merge.", 6) == 0;
 }
 
+static bool is_of_share(const char *name)
+{
+    return strncmp(name, SPSH__SHARE_PREFIX, strlen(SPSH__SHARE_PREFIX)) == 0;
+}
+
 static bool is_of_plan(const char *name)
 {
     return strncmp(name, "plan.", 5) == 0 ||
@@ -158,6 +164,11 @@ void spsh__pack_remove_plan_files(const spsh_io *io, const char *folder)
 void spsh__pack_remove_units(const spsh_io *io, const spsh__pack_paths *paths)
 {
     remove_matching(io, spsh__pack_path(paths, SPSH__PACK_WORK), is_of_unit);
+}
+
+void spsh__pack_remove_shares(const spsh_io *io, const spsh__pack_paths *paths)
+{
+    remove_matching(io, spsh__pack_path(paths, SPSH__PACK_WORK), is_of_share);
 }
 
 /* Without the plan the other files have no effect, but a plan without its files would stop every

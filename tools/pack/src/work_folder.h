@@ -48,6 +48,8 @@ void spsh__pack_remove_folder(const spsh_io *io, const char *folder);
 void spsh__pack_remove_plan_files(const spsh_io *io, const char *folder);
 /** Remove the state of units and merges, which belongs to no plan. */
 void spsh__pack_remove_units(const spsh_io *io, const spsh__pack_paths *paths);
+/** Remove the records of finished shares, so that parts look at each unit again. */
+void spsh__pack_remove_shares(const spsh_io *io, const spsh__pack_paths *paths);
 /** Remove the whole state, first the plan. Does nothing if the plan cannot be removed. */
 void spsh__pack_remove_work(const spsh_io *io, const spsh__pack_paths *paths);
 /** Remove everything that a pack without output made. Folders that are not empty stay. */

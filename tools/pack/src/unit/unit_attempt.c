@@ -1,5 +1,5 @@
 /* unit_attempt.c: what attempts to pack the same unit share: finished shards, which a new attempt
- * adopts from older ones, and the commit record (unit_journal.h).
+ * adopts from older ones, and the commit record (unit_journal.h). Also records of finished shares.
  *
  * All attempts make the same shards and journals, so a new attempt can take each from any older
  * one. A sealed file never changes, and nobody writes to an older attempt's folder except its
@@ -17,6 +17,7 @@
 
 #define DONE_HEAD    "speechshard-done"
 #define DONE_VERSION 1U
+#define SHARE_HEAD   "speechshard-share"
 
 /* ---- adoption ---- */
 
@@ -150,4 +151,46 @@ spsh_status spsh__unit_done_load(const spsh_io *io, const char *work_directory,
     spsh__journal_free(&journal);
     spsh__builder_free(&path);
     return rc;
+}
+
+/* ---- shares ---- */
+
+static void share_name(uint32_t share, uint32_t count, char dst[48])
+{
+    (void)snprintf(dst, 48, SPSH__SHARE_PREFIX "%" PRIu32 "-of-%" PRIu32 ".done", share, count);
+}
+
+void spsh__share_done_publish(const spsh_io *io, const char *work_directory, const spsh__plan *plan,
+                              uint32_t share, uint32_t count)
+{
+    const uint64_t head[] = {share, count};
+    spsh__builder out = {0};
+    char name[48];
+
+    share_name(share, count, name);
+    spsh__journal_numbers(&out, SHARE_HEAD, head, 2);
+    spsh__journal_hash(&out, "dataset", plan->dataset_id);
+    (void)!spsh__journal_publish(io, work_directory, name, SPSH_PUBLISH_REPLACE, &out, NULL);
+    spsh__builder_free(&out);
+}
+
+bool spsh__share_done_load(const spsh_io *io, const char *work_directory, const spsh__plan *plan,
+                           uint32_t share, uint32_t count)
+{
+    spsh__journal journal = {0};
+    spsh__builder path = {0};
+    uint64_t head[2];
+    uint8_t dataset_id[16];
+    char name[48];
+
+    share_name(share, count, name);
+    const bool is_done =
+        spsh__builder_path(&path, work_directory, name) != NULL &&
+        spsh__journal_read(io, (const char *)path.data, &journal, NULL) == SPSH_OK &&
+        spsh__journal_take_numbers(&journal, SHARE_HEAD, head, 2) && head[0] == share &&
+        head[1] == count && spsh__journal_take_hash(&journal, "dataset", dataset_id) &&
+        memcmp(dataset_id, plan->dataset_id, sizeof(dataset_id)) == 0;
+    spsh__journal_free(&journal);
+    spsh__builder_free(&path);
+    return is_done;
 }

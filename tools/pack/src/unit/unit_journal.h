@@ -74,4 +74,15 @@ spsh_status spsh__unit_done_load(const spsh_io *io, const char *work_directory,
                                  const spsh__plan *plan, uint64_t unit, uint32_t *ret_generation,
                                  spsh_error *err);
 
+/** Files that say that all units of a share are done: SHARE_PREFIX, then I-of-N.done. They only save
+ * looks at commit records. */
+#define SPSH__SHARE_PREFIX "unit-share-"
+
+/** Record that units share, share + count, share + 2 * count, ... are done. Ignores failures. */
+void spsh__share_done_publish(const spsh_io *io, const char *work_directory, const spsh__plan *plan,
+                              uint32_t share, uint32_t count);
+/** Whether that is recorded for this plan. */
+bool spsh__share_done_load(const spsh_io *io, const char *work_directory, const spsh__plan *plan,
+                           uint32_t share, uint32_t count);
+
 #endif
