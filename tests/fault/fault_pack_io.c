@@ -174,6 +174,12 @@ static void test_input_output_error(void)
     sweep(1, EIO);
 }
 
+/* An error of a file server, which ends the pack like EIO. It may not become a reject. */
+static void test_stale_handle(void)
+{
+    sweep(1, ESTALE);
+}
+
 static void test_interrupted_call(void)
 {
     sweep(1, EINTR);
@@ -220,6 +226,7 @@ TEST_MAIN(fault_pack_io)
             make_archives();
         RUN(test_no_space);
         RUN(test_input_output_error);
+        RUN(test_stale_handle);
         RUN(test_interrupted_call);
         RUN(test_crash);
         RUN(test_short_transfers);

@@ -67,10 +67,12 @@ class Rig:
         return tree(self.work / name)
 
     def merge(self, name, status=0):
-        self.run([self.command, "merge", str(self.work / name)], status)
+        self.run([self.command, "merge", str(self.work / name), "--lease", "1"], status)
 
     def check(self, name, what):
         got = tree(self.work / name)
+        if (self.work / name / ".pack").exists():
+            fail(f"{what}: .pack is left")
         if got == self.want:
             return
         names = [n for n in sorted(got.keys() | self.want.keys()) if got.get(n) != self.want.get(n)]
@@ -91,6 +93,7 @@ def test_counts(rig):
         before = tree(rig.work / name)
         rig.pack(name, "--part", "0/2")
         rig.merge(name)
+        rig.check(name, "a part and a merge of a published dataset")
         if tree(rig.work / name) != before:
             fail("a part or a merge of a published dataset changed it")
 
@@ -236,12 +239,45 @@ def test_full_disk(rig):
         rig.check(name, "after a full disk")
 
 
+def test_killed_merge(rig):
+    """A merge is killed while it moves shards, publishes, and removes the state."""
+    trace = ["strace", "-f", "-qq", "-o", os.devnull]
+    if subprocess.run([*trace, "true"], capture_output=True, check=False).returncode != 0:
+        print("without strace no merge is killed")
+        return
+    merge_words = [rig.command, "merge", "--quiet"]
+    for call, points in (("rename", (1, 2, 9)), ("renameat2", (1, 2)), ("unlink", (1, 2, 5, 12)),
+                         ("rmdir", (1, 3)), ("fsync", (2, 4, 6))):
+        for when in points:
+            name = f"{call}-{when}"
+            rig.pack(name, "--part", "0/1")
+            words = [*merge_words, str(rig.work / name)]
+            inject = ["-e", f"trace={call}", "-e", f"inject={call}:signal=KILL:when={when}"]
+            if subprocess.run([*trace, *inject, *words], capture_output=True, check=False).returncode == 0:
+                fail(f"{name}: the merge was not killed")
+            if when % 2 == 1:
+                rig.pack(name, "--part", "0/2", "--merge")
+            rig.merge(name)
+            rig.check(name, f"a merge that was killed at {call} {when}")
+
+
+def test_usage(rig):
+    for options, text in ((["--merge"], "--merge needs --part"), (["--part", "3/3"], "is not a part"),
+                          (["--plan-only", "--part", "0/2"], "excludes --part"), (["--lease", "0"], "--lease")):
+        rig.pack("usage", *options, status=2)
+        if text not in rig.message:
+            fail(f"{options}: {rig.message}")
+    rig.merge("nothing", status=1)
+    if "has neither a plan nor a dataset" not in rig.message:
+        fail(f"merge without parts: {rig.message}")
+
+
 def main():
     with tempfile.TemporaryDirectory(dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None) as work:
         rig = Rig(sys.argv[1], sys.argv[2], pathlib.Path(work))
         print(f"{rig.units} units")
         for test in (test_counts, test_at_once, test_plan_and_plain, test_missing_units, test_shares,
-                     test_damage, test_missing_corpus, test_stopped, test_full_disk):
+                     test_damage, test_missing_corpus, test_stopped, test_full_disk, test_killed_merge, test_usage):
             begin = time.monotonic()
             test(rig)
             print(f"{test.__name__}: {time.monotonic() - begin:.1f} s")

@@ -131,6 +131,42 @@ static spsh_status compare_with_options(spsh__pack_state *state, bool any_option
     return rc;
 }
 
+/* Whether no living process has claimed a name. A folder without a record counts as left by a
+ * process that was killed while it removed the state. waits: until it is known. */
+static bool is_idle(const spsh__pack_state *state, const char *name, bool waits)
+{
+    spsh__claim_watch watch = {0};
+    spsh__claim_state claimed = SPSH__CLAIM_UNKNOWN;
+    spsh__own_claim claim;
+    char owner[SPSH__CLAIM_OWNER_BYTES];
+    spsh_status rc = SPSH_OK;
+
+    while (rc == SPSH_OK) {
+        rc = spsh__claim_try(&state->claims, name, &watch, &claim, &claimed, owner, NULL);
+        if (rc == SPSH_OK && claimed == SPSH__CLAIM_WON)
+            spsh__claim_remove(&claim);
+        if (rc == SPSH_OK && (claimed == SPSH__CLAIM_WON || owner[0] == '\0'))
+            return true;
+        if (rc == SPSH_OK)
+            rc = waits && claimed == SPSH__CLAIM_UNKNOWN ? spsh__pack_wait(state, NULL)
+                                                         : SPSH_E_EXISTS;
+    }
+    return false;
+}
+
+/* The dataset is published and there is no plan: a merge that was killed may have left files. They
+ * belong to nobody unless a living process merges, or compares the corpus with the dataset. */
+static void finish_removal(const spsh__pack_state *state, bool waits)
+{
+    const spsh_io *io = state->options->io;
+
+    if (is_idle(state, "plan", waits) && is_idle(state, "merge", waits) &&
+        !spsh__pack_has_plan(io, &state->paths))
+        spsh__pack_remove_work(io, &state->paths);
+    else /* a claim of this process may have kept a merge that ends from removing the folder */
+        (void)io->rmdir_fn(io->user, spsh__pack_path(&state->paths, SPSH__PACK_WORK));
+}
+
 static bool is_published(const spsh__pack_state *state)
 {
     return spsh__pack_exists(state->options->io, &state->paths, SPSH__PACK_MANIFEST);
@@ -268,8 +304,11 @@ static spsh_status get_plan(spsh__pack_state *state, spsh_error *err)
             break;
         if (rc != SPSH_E_NOT_FOUND)
             return spsh__fail_again(rc, &cause, err);
-        if (!is_whole && is_published(state))
-            return compare_with_options(state, false, err);
+        if (!is_whole && is_published(state)) {
+            rc = compare_with_options(state, false, err);
+            finish_removal(state, false);
+            return rc;
+        }
         is_old = false;
         rc = claim_plan(state, &watch, &has_logged, err);
         if (rc != SPSH_OK || state->has_ended)
@@ -292,7 +331,10 @@ static spsh_status end_published(spsh__pack_state *state, spsh_error *err)
 {
     if (state->result.already_packed)
         return SPSH_OK;
-    return compare_with_options(state, true, err);
+    const spsh_status rc = compare_with_options(state, true, err);
+    if (rc == SPSH_OK)
+        finish_removal(state, state->options->corpora == NULL);
+    return rc;
 }
 
 static spsh_status pack_planned(spsh__pack_state *state, spsh_error *err)
@@ -439,20 +481,22 @@ static spsh_status merge_planned(spsh__pack_state *state, spsh_pack_options *mer
 {
     spsh_error cause = SPSH_ERROR_INIT;
     bool merged = false;
+
+    spsh__claims_begin(&state->claims, merging->io, spsh__pack_path(&state->paths, SPSH__PACK_WORK),
+                       merging->lease_s);
     spsh_status rc = spsh__plan_load(merging, spsh__pack_path(&state->paths, SPSH__PACK_WORK), true,
                                      &state->plan, &cause);
 
+    if (rc == SPSH_E_NOT_FOUND && !is_published(state))
+        return fail_nothing(merging, err);
     if (rc == SPSH_E_NOT_FOUND)
-        return is_published(state) ? compare_with_options(state, true, err)
-                                   : fail_nothing(merging, err);
+        return end_published(state, err);
     if (rc != SPSH_OK)
         return spsh__fail_again(rc, &cause, err);
     take_options(state, merging);
     state->result.row_count = state->plan.row_count;
     state->result.unit_count = state->plan.unit_count;
     state->result.planned = state->plan.item_count;
-    spsh__claims_begin(&state->claims, merging->io, spsh__pack_path(&state->paths, SPSH__PACK_WORK),
-                       merging->lease_s);
     rc = spsh__merge_run(state, true, &merged, err);
     if (rc == SPSH_OK && state->has_ended)
         rc = end_published(state, err);
