@@ -256,7 +256,7 @@ def test_killed_merge(rig):
             if subprocess.run([*trace, *inject, *words], capture_output=True, check=False).returncode == 0:
                 fail(f"{name}: the merge was not killed")
             if when % 2 == 1:
-                rig.pack(name, "--part", "0/2", "--merge")
+                rig.pack(name, "--part", "0/2", "--lease", "1", "--merge")
             rig.merge(name)
             rig.check(name, f"a merge that was killed at {call} {when}")
 

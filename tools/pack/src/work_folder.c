@@ -60,7 +60,7 @@ bool spsh__pack_has_plan(const spsh_io *io, const spsh__pack_paths *paths)
             io->open_fn(io->user, spsh__pack_path(paths, SPSH__PACK_PLAN), O_RDONLY | O_CLOEXEC, 0);
     if (fd >= 0)
         (void)io->close_fn(io->user, fd);
-    return fd >= 0 || fd != -ENOENT;
+    return fd != -ENOENT; /* after another error it may be there */
 }
 
 spsh_status spsh__pack_make_folders(const spsh_io *io, spsh__pack_paths *paths, spsh_error *err)
