@@ -310,7 +310,7 @@ class AuditTest(CopyTest):
         def progress(stage, done, total):
             raise support.Stop(stage)
 
-        def audit(output, progress=None):
+        def audit(output, progress=None):  # stopped() makes the dataset
             path = self.work / "fresh.spsh"
             return speechshard.audit(f"{path}:train", f"{path}:test", output, progress=progress)
 
@@ -323,6 +323,16 @@ class AuditTest(CopyTest):
         self.assertEqual(report.output, str(folder))
         self.assertEqual(audit(self.work / "b").splits, report.splits)
         self.assertEqual(support.tree(folder), support.tree(self.work / "b"))
+
+    def test_parts(self):
+        said = []
+        for part in range(2):
+            log = lambda level, text: said.append(text)
+            self.assertIsNone(self.audit(part=f"{part}/2", log=log))
+        self.assertIn("without a part", said[-1])
+        report = self.audit()
+        self.assertIsNotNone(report)
+        self.assertEqual(report.splits, self.audit().splits)
 
     def test_errors(self):
         with self.assertRaisesRegex(ValueError, 'did you mean "recording"'):

@@ -392,6 +392,7 @@ class PackTest(unittest.TestCase):
     def test_keywords_are_the_options_of_the_commands(self):
         elsewhere = {  # not available in Python, or an option of another function
             "audit": {"check"},
+            "pack": {"print_launch"},
             "train": {"estimate", "make_vocab", "vocab_kind", "vocab_profile", "vocab_symbols"},
         }
         names = "pack", "merge", "dedupe", "audit", "verify", "explain", "apply", "revert", "featgen", "train"
@@ -445,6 +446,15 @@ class VerifyTest(unittest.TestCase):
         self.assertEqual(phases, {"verify"})
         with speechshard.Dataset(self.whole) as dataset:
             self.assertEqual(speechshard.verify(dataset, cached=True).bytes, report.bytes)
+
+    def test_parts(self):
+        path = self.damaged()
+        whole = speechshard.verify(path)
+        parts = [speechshard.verify(path, part=f"{part}/2") for part in range(2)]
+        self.assertEqual(sum(part.bytes for part in parts), whole.bytes)
+        self.assertEqual(parts[0].damage + parts[1].damage, whole.damage)
+        with self.assertRaisesRegex(ValueError, "part"):
+            speechshard.verify(path, part="2/2")
 
     def test_damage_is_what_the_command_finds(self):
         path = self.damaged()

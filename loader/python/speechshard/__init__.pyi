@@ -516,10 +516,11 @@ def audit(
     memory: _Size = "4G",
     work: Optional[_Path] = None,
     jobs: Optional[int] = None,
+    part: Optional[str] = None,
     estimate: Optional[Literal[False]] = False,
     progress: _Progress = None,
     log: _Log = None,
-) -> AuditReport: ...
+) -> AuditReport: ...  # None with part
 @overload
 def audit(
     train: _Sources,
@@ -533,6 +534,7 @@ def audit(
     memory: _Size = "4G",
     work: Optional[_Path] = None,
     jobs: Optional[int] = None,
+    part: Optional[str] = None,
     estimate: Literal[True],
     progress: _Progress = None,
     log: _Log = None,
@@ -555,6 +557,7 @@ def verify(
     decode: Optional[bool] = False,
     cached: Optional[bool] = False,
     jobs: Optional[int] = None,
+    part: Optional[str] = None,
     progress: _Progress = None,
     log: _Log = None,
 ) -> VerifyReport: ...

@@ -11,7 +11,7 @@ static PyObject *report_class;
 typedef struct audit_call {
     spsh__py_work work;
     spsh__py_texts train, test, fail_on;
-    const char *output, *aliases, *work_path;
+    const char *output, *aliases, *work_path, *part;
     int profile;
     bool speed_grid, estimate;
     uint64_t memory_bytes, jobs;
@@ -43,6 +43,7 @@ static const spsh__py_keyword keywords[] = {
     {"memory",     spsh__py_take_size,  AT(memory_bytes), NULL,     SPSH_DEDUP_MEMORY_BYTES_MIN, 0},
     {"work",       spsh__py_take_path,  AT(work_path),    NULL,     0, 0},
     {"jobs",       spsh__py_take_count, AT(jobs),         NULL,     1, SPSH_DEDUP_THREADS_MAX},
+    {"part",       spsh__py_take_text,  AT(part),         NULL,     0, 0},
     {"estimate",   spsh__py_take_flag,  AT(estimate),     NULL,     0, 0},
     SPSH_PY_WORK_KEYWORDS
 };
@@ -192,7 +193,7 @@ static int fill(audit_call *c)
     o->threads = (uint32_t)c->jobs;
     o->flags = c->speed_grid ? SPSH_AUDIT_SPEED_GRID : 0;
     o->profile = (spsh_text_profile)c->profile;
-    return o->command == NULL ? -1 : 0;
+    return o->command == NULL ? -1 : spsh__py_part_parse(c->part, &o->part, &o->part_count);
 }
 
 /* ---- the report ---- */
@@ -297,7 +298,10 @@ static spsh_status run(void *call, spsh__py_job *job, spsh_error *err)
 {
     audit_call *c = (audit_call *)call;
     c->options.user = job;
-    return spsh_audit_run(c->sources, &c->options, &c->audit, err);
+    const spsh_status rc = spsh_audit_run(c->sources, &c->options, &c->audit, err);
+    if (rc == SPSH_E_END)
+        spsh__py_job_log(job, SPSH_LOG_INFO, err->message);
+    return rc;
 }
 
 static PyObject *estimate(const audit_call *c)
@@ -324,6 +328,8 @@ static PyObject *find_leaks(audit_call *c)
         return NULL;
     if (rc == SPSH_OK)
         return make_report(c);
+    if (rc == SPSH_E_END)
+        Py_RETURN_NONE;
     spsh__py_raise_for_sources(c->sources, &err);
     return NULL;
 }
@@ -344,8 +350,8 @@ static PyObject *audit(PyObject *module, PyObject *args, PyObject *given)
 
 static char doc[] =
     "audit($module, /, train, test, output, *, fail_on=None, profile=\"default\", aliases=None, "
-    "speed_grid=False, memory=\"4G\", work=None, jobs=None, estimate=False, progress=None, "
-    "log=None)\n"
+    "speed_grid=False, memory=\"4G\", work=None, jobs=None, part=None, estimate=False, "
+    "progress=None, log=None)\n"
     "--\n\n"
     "Find test data in the training data. Returns an AuditReport; writes a report for people to\n"
     "the folder output. No dataset changes.\n\n"
@@ -358,9 +364,9 @@ static char doc[] =
     "keywords are the options of `speechshard audit`; `speechshard audit --help` describes them.\n"
     "The report has the same bytes as the command's. report.ok is false where the command exits\n"
     "with 1: more of a test split leaks than fail_on allows. A call that was stopped resumes when\n"
-    "it is repeated. With estimate=True it measures a few utterances, writes nothing, and returns "
-    "a\n"
-    "CostEstimate.\n\n"
+    "it is repeated. With part=\"I/N\", it does one share of the work and returns None; the same\n"
+    "call without part, after all parts, returns the report. With estimate=True, it measures a\n"
+    "few utterances, writes nothing, and returns a CostEstimate.\n\n"
     "help(speechshard.pack) describes progress and log.\n";
 
 static PyMethodDef methods[] = {

@@ -20,8 +20,8 @@ typedef struct damage {
 
 typedef struct verify_call {
     spsh__py_work work;
-    const char *dataset;
-    uint64_t jobs;
+    const char *dataset, *part;
+    uint64_t jobs, part_number, part_count;
     bool decodes, is_cached;
     spsh_verify_result result;
     damage *first, **end;
@@ -35,6 +35,7 @@ static const spsh__py_keyword keywords[] = {
     {"decode",  spsh__py_take_flag,  AT(decodes),   NULL, 0, 0       },
     {"cached",  spsh__py_take_flag,  AT(is_cached), NULL, 0, 0       },
     {"jobs",    spsh__py_take_count, AT(jobs),      NULL, 1, JOBS_MAX},
+    {"part",    spsh__py_take_text,  AT(part),      NULL, 0, 0       },
     SPSH_PY_WORK_KEYWORDS
 };
 
@@ -91,6 +92,8 @@ static spsh_status run(void *call, spsh__py_job *job, spsh_error *err)
     options.progress_fn = on_progress;
     options.user = c;
     options.jobs = (uint32_t)c->jobs;
+    options.part = c->part_number;
+    options.part_count = c->part_count;
     options.flags = (c->decodes ? SPSH_VERIFY_DECODE : 0) | (c->is_cached ? SPSH_VERIFY_CACHED : 0);
     const spsh_status rc = spsh_verify(c->dataset, &options, &c->result, err);
     return c->has_no_memory ? SPSH_E_NO_MEMORY : rc;
@@ -139,7 +142,7 @@ static int on_leftover(void *user, const char *name)
 static PyObject *leftover_list(const verify_call *c)
 {
     PyObject *list = PyList_New(0);
-    if (list != NULL)
+    if (list != NULL && c->part_number == 0)
         spsh_dataset_leftovers(c->dataset, on_leftover, list);
     if (PyErr_Occurred() != NULL)
         Py_CLEAR(list);
@@ -175,7 +178,8 @@ static PyObject *verify(PyObject *module, PyObject *args, PyObject *given)
     spsh_error err = SPSH_ERROR_INIT;
     PyObject *report = NULL;
     c.end = &c.first;
-    if (spsh__py_arguments_parse(&function, args, given, &c.work) == 0) {
+    if (spsh__py_arguments_parse(&function, args, given, &c.work) == 0 &&
+        spsh__py_part_parse(c.part, &c.part_number, &c.part_count) == 0) {
         const spsh_status rc = spsh__py_job_run(&c.work, run, &c, &err);
         if (rc == SPSH_OK && PyErr_Occurred() == NULL)
             report = make_report(&c);
@@ -194,14 +198,15 @@ static PyObject *verify(PyObject *module, PyObject *args, PyObject *given)
 }
 
 static char doc[] =
-    "verify($module, /, dataset, *, decode=False, cached=False, jobs=None, progress=None, "
-    "log=None)\n"
+    "verify($module, /, dataset, *, decode=False, cached=False, jobs=None, part=None, "
+    "progress=None, log=None)\n"
     "--\n\n"
     "Check every byte of a dataset, or of a single .spsh file. Returns a VerifyReport.\n\n"
     "    report = speechshard.verify(\"corpus.spsh\")\n"
     "    for damage in report.damage:\n"
     "        print(damage.file, damage.offset, damage.id, damage.message)\n\n"
     "report.ok is true if there is no damage. Raises an exception only if the check cannot run.\n"
+    "With part=\"I/N\", it checks every N-th shard, from shard I on; part 0 also checks the rest.\n"
     "The keywords are the options of `speechshard verify`. progress counts bytes, in one phase;\n"
     "help(speechshard.pack) describes progress and log.\n";
 

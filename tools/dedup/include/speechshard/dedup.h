@@ -570,10 +570,11 @@ typedef struct spsh_audit_leak {
  * Compare every test utterance with all of train, and write a report to options->folder.
  *
  * @param sources  at least one of each side
- * @return SPSH_OK, also when a limit is passed; SPSH_E_END: this part is done, and the message says
- *         what remains; SPSH_E_CANCELED; _INVALID_ARG: options, or a side without utterances; _UNKNOWN_NAME: a split that does not exist; _EXISTS: the folder holds
- *         something else; _NO_SPACE; _MISMATCH: work_path belongs to another run; _NO_MEMORY; _IO;
- *         or any error of opening and reading a dataset
+ * @return SPSH_OK, also when a limit is exceeded; SPSH_E_END: this part is done, and the message
+ *         says what remains; SPSH_E_CANCELED; _INVALID_ARG: options, or a side without utterances;
+ *         _UNKNOWN_NAME: a split that does not exist; _EXISTS: the folder holds something else;
+ *         _NO_SPACE; _MISMATCH: work_path belongs to another run; _NO_MEMORY; _IO; or any error of
+ *         opening and reading a dataset
  */
 SPSH_API SPSH_NODISCARD spsh_status spsh_audit_run(const spsh_dedup_sources *sources,
                                                    const spsh_audit_options *options,
