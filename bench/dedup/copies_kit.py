@@ -284,7 +284,7 @@ class Cells:
     @staticmethod
     def rate(good, count):
         low, high = wilson(good, count)
-        return f"{good / count:.4f}\t{low:.4f}\t{high:.4f}" if count else "\t\t"
+        return f"{good / count:.3f}\t{low:.3f}\t{high:.3f}" if count else "\t\t"
 
 
 def related(a, b):
