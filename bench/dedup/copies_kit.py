@@ -229,7 +229,8 @@ class Work:
             fail(f"{' '.join(words)}: exit {result.returncode}")
 
     def pack(self, transforms):
-        """Pack each folder. Returns the ids of rejected files: libsndfile refuses some Opus below 0.2 s."""
+        """Pack each folder. Returns the ids of rejected files: some files of the packages are truncated, and
+        libsndfile rejects some Opus files below 0.2 s."""
         rejected = set()
         os.makedirs(os.path.join(self.work, "packed"), exist_ok=True)
         for transform in sorted(transforms):
@@ -238,7 +239,7 @@ class Work:
                 self.run("pack", os.path.join(self.work, "audio", transform), "-o", path, "--layout", "folder", "--dedupe", "none",
                          "--max-rejects", "100%")
             rejects = os.path.join(path, "reports", "rejects.jsonl")
-            rejected |= {row["id"] for row in read_lines(rejects)} if os.path.exists(rejects) else set()
+            rejected |= {row["id"] for row in read_lines(rejects) if row["rows"] > 0} if os.path.exists(rejects) else set()
         return rejected
 
     def packed(self, transform):
