@@ -11,12 +11,12 @@
 
 #include <fcntl.h>
 
-#define SECOND    UINT64_C(1000000000)
-#define LEASE_S   60U
-#define TABLE     (1U << 19)
-#define OPEN_MAX_ 64
-#define PATH_SIZE 48
-#define NOBODY    UINT32_MAX
+#define SECOND     UINT64_C(1000000000)
+#define LEASE_S    60U
+#define TABLE      (1U << 19)
+#define OPEN_FILES 64
+#define PATH_SIZE  48
+#define NOBODY     UINT32_MAX
 
 typedef struct sim_file {
     struct sim_file *next;
@@ -80,7 +80,7 @@ static struct {
     sim_part *parts;
     unit_state *units;
     sim_file **table;
-    sim_file *open[OPEN_MAX_];
+    sim_file *open[OPEN_FILES];
     sim_event *heap;
     size_t heap_count;
     size_t heap_capacity;
@@ -186,9 +186,9 @@ static int sim_open(void *user, const char *path, int flags, mode_t mode)
     }
     if (file == NULL || file->removed_ns != 0)
         return file == NULL ? -ENOENT : -ESTALE;
-    while (fd < OPEN_MAX_ && sim.open[fd] != NULL)
+    while (fd < OPEN_FILES && sim.open[fd] != NULL)
         fd++;
-    if (fd == OPEN_MAX_) /* descriptors of owners that are packing */
+    if (fd == OPEN_FILES) /* descriptors of owners that are packing */
         return -EMFILE;
     sim.open[fd] = file;
     return fd;
@@ -261,7 +261,7 @@ static int sim_rename(void *user, const char *from, const char *to)
     memcpy(target->sizes, source->sizes, sizeof(target->sizes));
     target->sizes[0] = target->sizes[1]; /* no older content under this name */
     memcpy(target->contents[0], target->contents[1], sizeof(target->contents[0]));
-    for (size_t fd = 0; fd < OPEN_MAX_; fd++)
+    for (size_t fd = 0; fd < OPEN_FILES; fd++)
         if (sim.open[fd] == source)
             sim.open[fd] = target;
     source->removed_ns = sim.now_ns;

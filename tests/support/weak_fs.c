@@ -302,7 +302,6 @@ static void shuffle(listing *list)
     }
 }
 
-/* NOLINTNEXTLINE(readability-function-size): the signature of FUSE */
 static int list_folder(const char *path, void *buffer, fuse_fill_dir_t fill, off_t offset,
                        struct fuse_file_info *info, enum fuse_readdir_flags flags)
 {
