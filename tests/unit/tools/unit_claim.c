@@ -6,6 +6,8 @@
 #include "fault_io.h"
 #include "test_tree.h"
 
+#include <fcntl.h>
+
 #define SECOND UINT64_C(1000000000)
 
 static uint64_t now_ns;
@@ -264,6 +266,41 @@ static void test_every_failing_call(void)
     }
 }
 
+/* A client of a file system that remembers that a record is missing, until it opens the folder. */
+static bool knows_record;
+
+static int open_cached(void *user, const char *path, int flags, mode_t mode)
+{
+    const size_t length = strlen(path);
+
+    knows_record = knows_record || (flags & O_DIRECTORY) != 0;
+    if (!knows_record && length > 6 && strcmp(path + length - 6, "/alive") == 0)
+        return -ENOENT;
+    return spsh_io_default()->open_fn(user, path, flags, mode);
+}
+
+static void test_cached_absence(void)
+{
+    const spsh__claims a = process("a", "one");
+    spsh__claims b = process("bb", "two");
+    spsh_io io = *spsh_io_default();
+    spsh__claim_watch watch_a = {0};
+    spsh__claim_watch watch_b = {0};
+    spsh__own_claim claim;
+    spsh__own_claim other;
+    char owner[SPSH__CLAIM_OWNER_BYTES] = "";
+    spsh__claim_state state = SPSH__CLAIM_WON;
+
+    knows_record = false;
+    io.open_fn = open_cached;
+    b.io = &io;
+    CHECK(look(&a, "x", &watch_a, &claim) == SPSH__CLAIM_WON);
+    CHECK_I64(spsh__claim_try(&b, "x", &watch_b, &other, &state, owner, NULL), SPSH_OK);
+    CHECK(state == SPSH__CLAIM_UNKNOWN);
+    CHECK_STR(owner, "a");
+    spsh__claim_close(&claim);
+}
+
 static void test_missing_directory(void)
 {
     spsh__claims a = process("a", "one");
@@ -294,6 +331,7 @@ TEST_MAIN(unit_claim)
     RUN_IN_FOLDER(test_lock_of_one_machine);
     RUN_IN_FOLDER(test_keeper);
     RUN_IN_FOLDER(test_every_failing_call);
+    RUN_IN_FOLDER(test_cached_absence);
     RUN_IN_FOLDER(test_missing_directory);
     return TEST_RESULT();
 }
