@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "claim/claim.h"
 #include "ingest/view/archive_index.h"
 #include "plan/pack_options.h"
 #include "speechshard/inside.h"
@@ -52,15 +53,27 @@ bool spsh__pack_exists(const spsh_io *io, const spsh__pack_paths *paths, spsh__p
     return io->stat_fn(io->user, spsh__pack_path(paths, place), &state) == 0;
 }
 
-bool spsh__pack_has_plan(const spsh_io *io, const spsh__pack_paths *paths)
+static int open_plan(const spsh_io *io, const spsh__pack_paths *paths)
 {
     int fd = -EINTR;
     while (fd == -EINTR)
         fd =
             io->open_fn(io->user, spsh__pack_path(paths, SPSH__PACK_PLAN), O_RDONLY | O_CLOEXEC, 0);
+    return fd;
+}
+
+/* A wrong "no" would let this process remove the state of units that others pack. */
+bool spsh__pack_has_plan(const spsh_io *io, const spsh__pack_paths *paths)
+{
+    int fd = open_plan(io, paths);
+
+    if (fd == -ENOENT) {
+        spsh__claims_refresh(io, spsh__pack_path(paths, SPSH__PACK_WORK));
+        fd = open_plan(io, paths);
+    }
     if (fd >= 0)
         (void)io->close_fn(io->user, fd);
-    return fd != -ENOENT; /* after another error it may be there */
+    return fd != -ENOENT;
 }
 
 spsh_status spsh__pack_make_folders(const spsh_io *io, spsh__pack_paths *paths, spsh_error *err)

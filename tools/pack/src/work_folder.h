@@ -32,7 +32,7 @@ void spsh__pack_paths_free(spsh__pack_paths *paths);
 
 const char *spsh__pack_path(const spsh__pack_paths *paths, spsh__pack_place place);
 bool spsh__pack_exists(const spsh_io *io, const spsh__pack_paths *paths, spsh__pack_place place);
-/** Whether the plan is there now. Asks the file server, not a cache: it opens the file. */
+/** Whether the plan is there now. Asks the file server, not a cache. */
 bool spsh__pack_has_plan(const spsh_io *io, const spsh__pack_paths *paths);
 
 /** Make the folders. Then the path of WORK is absolute. */
