@@ -177,7 +177,10 @@ static void test_input_output_error(void)
 /* An error of a file server, which ends the pack like EIO. It may not become a reject. */
 static void test_stale_handle(void)
 {
+    const uint64_t wanted = stride;
+    stride = wanted * 7;
     sweep(1, ESTALE);
+    stride = wanted;
 }
 
 static void test_interrupted_call(void)
