@@ -1,5 +1,5 @@
-"""pack_parts.py BUILD SCRATCH cost [ROUNDS]: processor time of four parts and a merge, as a multiple
-of that of one plain pack, and of the phases of a claim.
+"""pack_parts.py BUILD SCRATCH cost [ROUNDS]: processor time of four parts and a merge, divided by
+the time of one plain pack; and processor time of the phases of a claim.
 pack_parts.py BUILD SCRATCH units N: time and memory of the plan, of one part, and of the merge for N
 units. Each unit is one silent file of 256 KiB, stored sparsely in SCRATCH, with other samples at its
 start. It needs about 12 KB of disk per unit.

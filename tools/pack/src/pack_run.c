@@ -155,7 +155,7 @@ static bool is_idle(const spsh__pack_state *state, const char *name, bool waits)
 }
 
 /* The dataset is published and there is no plan: a merge that was killed may have left files. They
- * belong to nobody unless a living process merges, or compares the corpus with the dataset. */
+ * belong to no process unless a living one merges, or compares the corpus with the dataset. */
 static void finish_removal(const spsh__pack_state *state, bool waits)
 {
     const spsh_io *io = state->options->io;
@@ -223,7 +223,7 @@ static void remove_own_plan(const spsh__pack_state *state, spsh__own_claim *clai
     if (spsh__builder_path(&path, work, claim->folder) != NULL)
         spsh__pack_remove_folder(io, (const char *)path.data);
     spsh__builder_free(&path);
-    (void)io->rmdir_fn(io->user, work); /* if nobody else uses it */
+    (void)io->rmdir_fn(io->user, work); /* if no other process uses it */
 }
 
 /* Make the plan as the owner of its claim, unless another process has made it meanwhile. */
@@ -458,7 +458,7 @@ spsh_status spsh__pack_run(const spsh_pack_options *options, spsh__pack_result *
     return end_run(&state, rc, ret_result);
 }
 
-/* ---- merging alone ---- */
+/* ---- a merge without packing ---- */
 
 /* Take from the plan what the call that made it was given. */
 static void take_options(spsh__pack_state *state, spsh_pack_options *merging)

@@ -10,7 +10,7 @@
 #include "speechshard/inside.h"
 #include "unit/unit_journal.h"
 
-/* What this process knows about a unit. */
+/* This process's record of a unit. */
 typedef struct unit_note {
     spsh__claim_watch watch;
     bool is_done;
@@ -135,7 +135,7 @@ static spsh_status take_unit(unit_pass *pass, uint64_t unit, spsh__own_claim *cl
         spsh__claim_remove(claim);
         return rc;
     }
-    if (state->options->is_part) /* a part learns what it packs as it claims units */
+    if (state->options->is_part) /* a part learns its share as it claims units */
         state->packed.total_bytes += state->plan.units[unit].source_bytes;
     rc = spsh__claim_keeper_start(&keeper, claim, &cause);
     if (rc == SPSH_OK) {

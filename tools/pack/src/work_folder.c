@@ -1,6 +1,6 @@
 /* work_folder.c: see work_folder.h.
  *
- * Folders are listed only to remove what is in them. A listing may be old and miss files. Then the
+ * Folders are listed only to remove their files. A listing may be old and miss files. Then the
  * folder is not empty and is listed again, or stays.
  */
 #include "work_folder.h"

@@ -34,7 +34,7 @@ enum {
     PARTS = 2 << HALVINGS, /* positions between two samples that find_peak tries */
     TONE_SIZE = 1024,
     BLOCK = 1600,
-    BLOCK_SIZE = 2048, /* of the transform: BLOCK + TRACKED - 1 or more */
+    BLOCK_SIZE = 2048, /* size of the transform: BLOCK + TRACKED - 1 or more */
     TRACK = 64,        /* maximum change of the lag between blocks, in samples: 4 % */
     TRACKED = 2 * TRACK + 1,
     GAP_BLOCKS = 2,

@@ -17,11 +17,11 @@
 
 #include "speechshard/io.h"
 
-#define SPSH__CLAIM_NAME_BYTES  64U /* of NAME.gK, with the NUL */
+#define SPSH__CLAIM_NAME_BYTES  64U /* size of NAME.gK, with the NUL */
 #define SPSH__CLAIM_OWNER_BYTES 100U
 #define SPSH__CLAIM_BEATS       6U /* beats per lease */
 
-/** What claims need from the machine besides files. Tests pass a simulation. */
+/** Clock and locks of the machine, for claims. Tests pass a simulation. */
 typedef struct spsh__claim_host {
     void *user;
     uint64_t (*now_ns_fn)(void *user); /* a clock that never goes back */
@@ -42,12 +42,12 @@ typedef struct spsh__claims {
     uint64_t random;                     /* distinguishes owners */
 } spsh__claims;
 
-/** What one observer knows about the claim of one name. Zero-initialize. */
+/** One observer's record of the claims of one name. Zero-initialize. */
 typedef struct spsh__claim_watch {
     uint32_t generation;   /* the newest that was seen; 0: none */
     bool is_alive;         /* the record changed since it was first seen */
     uint64_t since_ns;     /* time of the last change that was seen */
-    uint64_t content_hash; /* of the record */
+    uint64_t content_hash; /* hash of the record */
 } spsh__claim_watch;
 
 typedef enum spsh__claim_state {
@@ -65,7 +65,7 @@ typedef struct spsh__own_claim {
      * may still run. */
     char previous[SPSH__CLAIM_OWNER_BYTES];
     bool previous_has_stopped;
-    int fd; /* of the record; -1: closed */
+    int fd; /* the open record; -1: closed */
     bool is_locked;
     uint64_t beats;
 } spsh__own_claim;

@@ -1,4 +1,4 @@
-/* claim_host.c: what claims need from this process and machine. */
+/* claim_host.c: clock, locks, and identity of this process and machine. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -39,7 +39,7 @@ static const spsh__claim_host machine = {NULL, now_ns, sleep_ns, lock};
 
 /* The start of the id that the kernel makes at each boot, and the device of the folder. One kernel
  * can mount a shared file system twice, for example in two containers, and then locks of one mount
- * do not show in the other. Without an id, only leases show that an owner is gone. */
+ * do not show in the other. Without an id, only leases show that an owner has exited. */
 static void read_boot(const char *directory, char boot[40])
 {
     char id[BOOT_ID_BYTES + 1] = "";

@@ -47,7 +47,7 @@ typedef struct spsh__pack_result {
     bool is_plan_only;         /* only the plan was made */
     char **corpora;            /* absolute paths; freed by spsh__pack_result_free */
     size_t corpus_count;
-    uint64_t unit_count;       /* of the plan; 0 if already packed */
+    uint64_t unit_count;       /* units of the plan; 0 if already packed */
     uint64_t planned;          /* utterances of the plan */
     uint64_t units_packed;     /* by this call, of which some were */
     uint64_t units_taken_over; /* begun by processes that stopped or gave no sign of life */

@@ -38,14 +38,14 @@ typedef struct spsh__plan {
     spsh__sources sources;
     spsh__published_found published;
     spsh__builder options; /* the options as a JSON object, part of the dataset's identity */
-    /* What a merge has to know about the call that made the plan. */
+    /* Options of the call that made the plan, for a merge. */
     char **corpora; /* absolute paths; only if the plan was loaded */
     size_t corpus_count;
     spsh__builder command; /* see spsh__plan_command */
     spsh_pack_dedupe dedupe;
     bool is_strict;
     uint64_t rejects_max_ppm;
-    char folder[SPSH__CLAIM_NAME_BYTES]; /* of the items, in the work directory */
+    char folder[SPSH__CLAIM_NAME_BYTES]; /* folder of the items, in the work directory */
 } spsh__plan;
 
 /** Append the command without folder names and without options that cannot change the dataset. So a

@@ -1,8 +1,8 @@
-/* unit_attempt.c: what attempts to pack the same unit share: finished shards, which a new attempt
+/* unit_attempt.c: files that attempts to pack one unit share: finished shards, which a new attempt
  * adopts from older ones, and the commit record (unit_journal.h). Also records of finished shares.
  *
  * All attempts make the same shards and journals, so a new attempt can take each from any older
- * one. A sealed file never changes, and nobody writes to an older attempt's folder except its
+ * one. A sealed file never changes, and no process writes to an older attempt's folder except its
  * owner. So hard links are safe even if that owner still runs.
  */
 #include <errno.h>

@@ -37,7 +37,7 @@ void spsh__unit_file_name(uint64_t unit, uint32_t part, const char *suffix, char
 spsh_status spsh__unit_journal_resume(const spsh__unit_context *context, spsh__unit_state *state,
                                       spsh__packed *packed, spsh_error *err);
 
-/** What one journal says about the files that belong to it. */
+/** Files that belong to one journal, and whether it is the unit's last one. */
 typedef struct spsh__unit_summary {
     bool has_shard;
     uint32_t shard_number; /* if has_shard */
@@ -51,7 +51,7 @@ spsh_status spsh__unit_journal_peek(const spsh__unit_context *context, const cha
 
 /**
  * Link the journals and shards of older attempts into the folder of a new one, as far as they are
- * intact and the file system has hard links. What is not adopted is packed again.
+ * intact and the file system has hard links. The rest is packed again.
  *
  * @param generation  of the new attempt
  * @param ret_count   number of adopted journals
