@@ -114,6 +114,23 @@ def pack_after_crash(rig, name, numbers, how):
     rig.check_backing(name, f"{name}: after a {how} of a client")
 
 
+def pack_after_look(rig):
+    """A client remembers that there is no plan, while another one makes it and packs all units."""
+    for client in ("client-0", "client-1"):
+        rig.mount(client, 30000, 1)
+    (rig.backing / "look" / ".pack").mkdir(parents=True)
+    if (rig.work / "client-1" / "look" / ".pack" / "plan").exists():
+        fail("a plan is there before a pack")
+    rig.finish_part("client-0", "look", 0)
+    messages = rig.finish_part("client-1", "look", 1)
+    if "recognized as" in messages:
+        fail(f"a part makes the plan again: {messages}")
+    rig.merge_on("client-1", "look")
+    rig.check_backing("look", "after a look at a plan that was not there")
+    for client in list(rig.clients):
+        rig.unmount(client)
+
+
 def run_round(rig, numbers, number, modes):
     delay_ms = numbers.choice((300, 1500))
     for client in range(CLIENTS):
@@ -140,6 +157,7 @@ def main():
             return 77
         rig.unmount("client-0")
         try:
+            pack_after_look(rig)
             for number in range(rounds):
                 modes = [mode for bit, mode in enumerate(("no-links", "lost-replies")) if number >> bit & 1]
                 begin = time.monotonic()
