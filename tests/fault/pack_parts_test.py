@@ -115,6 +115,18 @@ def test_at_once(rig):
         rig.check(name, "parts at the same time")
 
 
+def test_late_parts(rig):
+    """Parts that start at once on a published dataset remove the empty work folder of each other."""
+    rig.pack("late")
+    for _ in range(60):
+        parts = [rig.start("late", "--part", f"{part}/4") for part in range(4)]
+        for part in parts:
+            _, message = part.communicate()
+            if part.returncode != 0:
+                fail(f"a part of a published dataset: {message}")
+    rig.check("late", "late parts")
+
+
 def test_plan_and_plain(rig):
     """A plan, one part, and a plain pack of the rest."""
     rig.pack("plain", "--plan-only")
@@ -276,7 +288,7 @@ def main():
     with tempfile.TemporaryDirectory(dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None) as work:
         rig = Rig(sys.argv[1], sys.argv[2], pathlib.Path(work))
         print(f"{rig.units} units")
-        for test in (test_counts, test_at_once, test_plan_and_plain, test_missing_units, test_shares,
+        for test in (test_counts, test_at_once, test_late_parts, test_plan_and_plain, test_missing_units, test_shares,
                      test_damage, test_missing_corpus, test_stopped, test_full_disk, test_killed_merge, test_usage):
             begin = time.monotonic()
             test(rig)

@@ -18,6 +18,7 @@
 #include "unit/unit_journal.h"
 
 #define REMOVE_TRIES 3
+#define FOLDER_TRIES 1000
 
 spsh_status spsh__pack_paths_make(const char *output, spsh__pack_paths *ret, spsh_error *err)
 {
@@ -76,24 +77,42 @@ bool spsh__pack_has_plan(const spsh_io *io, const spsh__pack_paths *paths)
     return fd != -ENOENT;
 }
 
+/* Resolve links, so that the work folder has one path in claims and messages. */
+static spsh_status resolve_work(spsh__pack_paths *paths, spsh_error *err)
+{
+    char *absolute = realpath(paths->output, NULL);
+    spsh__builder *work = &paths->all[SPSH__PACK_WORK];
+
+    if (absolute == NULL)
+        return SPSH_FAIL_OS(err, spsh_io_status(errno), errno, "%s: %s", paths->output,
+                            strerror(errno));
+    spsh__builder_clear(work);
+    const char *path = spsh__builder_path(work, absolute, SPSH__PACK_WORK_DIRECTORY);
+    free(absolute);
+    return path == NULL ? SPSH_NO_MEMORY(err) : SPSH_OK;
+}
+
+/* Another process that finds the dataset published removes the empty work folder. */
+static spsh_status make_folder(const spsh_io *io, const char *path, spsh_error *err)
+{
+    spsh_error cause = SPSH_ERROR_INIT;
+    spsh_status rc = SPSH_E_NOT_FOUND;
+
+    for (int tries = 0; rc == SPSH_E_NOT_FOUND && tries < FOLDER_TRIES; tries++)
+        rc = spsh_io_make_directory(io, path, &cause);
+    return rc == SPSH_OK ? SPSH_OK : spsh__fail_again(rc, &cause, err);
+}
+
 spsh_status spsh__pack_make_folders(const spsh_io *io, spsh__pack_paths *paths, spsh_error *err)
 {
-    const char *const all[] = {paths->output, spsh__pack_path(paths, SPSH__PACK_WORK),
-                               spsh__pack_path(paths, SPSH__PACK_SHARDS),
-                               spsh__pack_path(paths, SPSH__PACK_REPORTS)};
-    spsh_status rc = SPSH_OK;
+    static const size_t inner[] = {SPSH__PACK_WORK, SPSH__PACK_SHARDS, SPSH__PACK_REPORTS};
+    spsh_status rc = spsh_io_make_directory(io, paths->output, err);
 
-    for (size_t i = 0; rc == SPSH_OK && i < sizeof(all) / sizeof(all[0]); i++)
-        rc = spsh_io_make_directory(io, all[i], err);
-    if (rc != SPSH_OK)
-        return rc;
-    char *absolute = realpath(all[1], NULL);
-    if (absolute == NULL)
-        return SPSH_FAIL_OS(err, spsh_io_status(errno), errno, "%s: %s", all[1], strerror(errno));
-    spsh__builder_clear(&paths->all[SPSH__PACK_WORK]);
-    spsh__builder_append_text(&paths->all[SPSH__PACK_WORK], absolute);
-    free(absolute);
-    return spsh__builder_text(&paths->all[SPSH__PACK_WORK]) == NULL ? SPSH_NO_MEMORY(err) : SPSH_OK;
+    if (rc == SPSH_OK)
+        rc = resolve_work(paths, err);
+    for (size_t i = 0; rc == SPSH_OK && i < sizeof(inner) / sizeof(inner[0]); i++)
+        rc = make_folder(io, spsh__pack_path(paths, inner[i]), err);
+    return rc;
 }
 
 /* ---- removal ---- */
