@@ -2,6 +2,7 @@
 #include "claim_keeper.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <time.h>
 
 #include "speechshard/inside.h"
@@ -42,6 +43,8 @@ spsh_status spsh__claim_keeper_start(spsh__claim_keeper *keeper, spsh__own_claim
                                      spsh_error *err)
 {
     pthread_condattr_t attributes;
+    sigset_t all;
+    sigset_t before;
 
     *keeper = (spsh__claim_keeper){.claim = claim};
     (void)pthread_mutex_init(&keeper->mutex, NULL);
@@ -49,7 +52,11 @@ spsh_status spsh__claim_keeper_start(spsh__claim_keeper *keeper, spsh__own_claim
     (void)pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
     (void)pthread_cond_init(&keeper->may_end, &attributes);
     (void)pthread_condattr_destroy(&attributes);
+    /* A signal must reach a thread whose system call it can interrupt, such as a read of a pipe. */
+    (void)sigfillset(&all);
+    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
     const int failed = pthread_create(&keeper->thread, NULL, keep, keeper);
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (failed == 0)
         return SPSH_OK;
     (void)pthread_cond_destroy(&keeper->may_end);
