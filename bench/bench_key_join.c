@@ -115,7 +115,7 @@ static void add_sample(spsh__key_join *join, uint64_t utterances, size_t parts)
             tops[taken++] = &real_keys[i];
     const double share = (double)taken / (double)real_count;
     const uint64_t count = (uint64_t)((double)utterances * 12.5 * 1.78 * share);
-    for (uint64_t i = 0; i < count; i++) {
+    for (uint64_t i = 0; taken > 0 && i < count; i++) {
         spsh__print_key key = *tops[next_random(&state) % taken];
         key.bits = (key.bits & UINT64_C(0xffff00000000)) |
                    (draw(&state)->bits & UINT64_C(0xffff0000)) |

@@ -611,7 +611,7 @@ static void run_once(void)
     printf("%.1f h, %" PRIu64 " deaths, %" PRIu64 " pauses, %" PRIu64 " lost replies, %" PRIu64
            " takeovers, %" PRIu64 " restarts by hand, %" PRIu64 " units packed twice (%.3f %% of"
            " the work), %.1f calls per unit\n",
-           (double)(sim.now_ns / SECOND) / 3600, sim.deaths, sim.pauses, sim.lost_replies,
+           (double)sim.now_ns / (double)SECOND / 3600, sim.deaths, sim.pauses, sim.lost_replies,
            sim.takeovers, sim.restarts, sim.losers, 100 * (double)sim.lost_ns / (double)sim.work_ns,
            (double)sim.calls / sim.unit_count);
     for (uint32_t i = 0; i < sim.part_count; i++)

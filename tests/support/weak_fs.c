@@ -72,6 +72,11 @@ typedef struct open_file {
     written_file *written; /* NULL: not written through this descriptor */
 } open_file;
 
+static open_file *opened(const struct fuse_file_info *info)
+{
+    return (open_file *)(uintptr_t)info->fh; /* NOLINT(performance-no-int-to-ptr) */
+}
+
 static struct {
     const char *backing;
     uint64_t delay_ns;
@@ -174,7 +179,7 @@ static written_file *written_of(ino_t inode)
 
 static int state_of(const char *path, struct stat *ret_state, struct fuse_file_info *info)
 {
-    const open_file *file = info == NULL ? NULL : (const open_file *)(uintptr_t)info->fh;
+    const open_file *file = info == NULL ? NULL : opened(info);
     char full[PATH_MAX];
 
     if (file != NULL) {
@@ -404,7 +409,7 @@ static int begin_writing(open_file *file)
 static int write_file(const char *path, const char *src, size_t size, off_t offset,
                       struct fuse_file_info *info)
 {
-    open_file *file = (open_file *)(uintptr_t)info->fh;
+    open_file *file = opened(info);
     const int rc = begin_writing(file);
     const size_t from = (size_t)offset;
 
@@ -426,7 +431,7 @@ static int write_file(const char *path, const char *src, size_t size, off_t offs
 static int read_file(const char *path, char *dst, size_t size, off_t offset,
                      struct fuse_file_info *info)
 {
-    const open_file *file = (const open_file *)(uintptr_t)info->fh;
+    const open_file *file = opened(info);
     struct stat state;
 
     (void)path;
@@ -473,7 +478,7 @@ static int push(const open_file *file)
 static int flush_file(const char *path, struct fuse_file_info *info)
 {
     (void)path;
-    return push((const open_file *)(uintptr_t)info->fh);
+    return push(opened(info));
 }
 
 static int sync_file(const char *path, int is_data_only, struct fuse_file_info *info)
@@ -490,7 +495,7 @@ static int sync_folder(const char *path, int is_data_only, struct fuse_file_info
 
 static int close_file(const char *path, struct fuse_file_info *info)
 {
-    open_file *file = (open_file *)(uintptr_t)info->fh;
+    open_file *file = opened(info);
     written_file *written = file->written;
 
     (void)path;
@@ -513,7 +518,7 @@ static int truncate_file(const char *path, off_t size, struct fuse_file_info *in
         note_of(path)->until_ns = 0;
         return answer(truncate(backing_path(path, full), size));
     }
-    open_file *file = (open_file *)(uintptr_t)info->fh;
+    open_file *file = opened(info);
     const int rc = begin_writing(file);
     if (rc == 0) {
         resize(file->written, (size_t)size);

@@ -224,91 +224,94 @@ static const char examples[] =
     "speechshard pack de/ fr/ it/ -o three.spsh --domain dir:-1\n"
     "speechshard pack corpus/ -o corpus.spsh --part 3/16   # on each machine, then merge\n";
 
+static pack_arguments given;
+static const spsh_cli_option options[] = {
+    {"output", 'o', SPSH_CLI_TEXT, "DATASET", "directory to write", &given.output, 0, 0},
+    {"layout", 0, SPSH_CLI_TEXT, "LAYOUT",
+     "layout of the corpus; `--layout list` prints the names (default: detect it)", &given.layout,
+     0, 0},
+    {"codec", 0, SPSH_CLI_CHOICE, "keep|flac|pcm",
+     "keep: store the source files; flac: encode to FLAC if needed; pcm: store lossless int16, "
+     "which decodes over ten times as fast as flac (default: keep)",
+     &given.codec, 0, 0},
+    {"dedupe", 0, SPSH_CLI_CHOICE, "none|bytes|pcm",
+     "store files with equal bytes, or with equal samples, once (default: bytes with --codec "
+     "keep, else pcm)",
+     &given.dedupe, 0, 0},
+    {"decoder", 0, SPSH_CLI_CHOICE, "builtin|ffmpeg",
+     "ffmpeg: also decode m4a, webm, wma, amr, and others with a plug-in (default: builtin)",
+     &given.decoder, 0, 0},
+    {"rate", 0, SPSH_CLI_COUNT, "HZ", "resample all audio; implies --codec pcm", &given.rate_hz,
+     SPSH_PACK_RATE_HZ_MIN, SPSH_PACK_RATE_HZ_MAX},
+    {"order", 0, SPSH_CLI_CHOICE, "hash|source",
+     "hash: adjacent utterances are unrelated; source: the order of the source (default: hash)",
+     &given.order, 0, 0},
+    {"domain", 0, SPSH_CLI_TEXT, "RULE",
+     "domain of an utterance: NAME, dir:N (N-th directory, -1 is the file's), or column:NAME",
+     &given.domain, 0, 0},
+    {"column", 0, SPSH_CLI_TEXTS, "FIELD=NAME",
+     "read FIELD of a table from the column NAME; FIELD is audio, text, id, speaker, language, "
+     "domain, split, start, end, or duration; may be repeated",
+     &given.columns, 0, 0},
+    {"split-from", 0, SPSH_CLI_CHOICE, "name|none",
+     "name: tables named after splits (train.csv, test.csv) give their rows these splits, "
+     "unless one has a split column; none: no split (default: name)",
+     &given.split_from, 0, 0},
+    {"split", 0, SPSH_CLI_TEXT, "S,...", "pack only these splits, which must exist", &given.split,
+     0, 0},
+    {"shard-size", 0, SPSH_CLI_SIZE, "SIZE", "size of a shard file (default: 1G)",
+     &given.shard_bytes, SPSH_PACK_SHARD_BYTES_MIN, SPSH_PACK_SHARD_BYTES_MAX},
+    {"print-launch", 0, SPSH_CLI_CHOICE, SPSH_LAUNCH_FILES,
+     "print a launch file that packs this corpus with these options on many machines, and pack "
+     "nothing",
+     &given.print_launch, 0, 0},
+    {"trust-headers", 0, SPSH_CLI_FLAG, NULL,
+     "take lengths from file headers instead of decoding; faster, but checks less",
+     &given.trust_headers, 0, 0},
+    {"wds-key", 0, SPSH_CLI_CHOICE, "first-dot|last-dot",
+     "in WebDataset archives, end a member's key at the first or the last dot of its name "
+     "(default: first-dot)",
+     &given.wds_key, 0, 0},
+    {"follow-links", 0, SPSH_CLI_FLAG, NULL, "enter symbolic links to directories",
+     &given.follow_links, 0, 0},
+    {"strict", 0, SPSH_CLI_FLAG, NULL, "publish nothing if a row is rejected", &given.strict, 0, 0},
+    {"max-rejects", 0, SPSH_CLI_TEXT, "PERCENT",
+     "exit 1 if more than PERCENT of the rows, and at least 17 rows, are rejected (default: "
+     "1%, 20% for missing audio)",
+     &given.rejects_max, 0, 0},
+    {"jobs", 'j', SPSH_CLI_COUNT, "N", "number of threads (default: one per core)", &given.jobs, 1,
+     SPSH_PACK_THREADS_MAX},
+    {"memory", 0, SPSH_CLI_SIZE, "SIZE",
+     "memory for audio in flight and for sorting (default: 256M)", &given.memory_bytes,
+     SPSH_PACK_MEMORY_BYTES_MIN, 0},
+    {"part", 0, SPSH_CLI_TEXT, "I/N",
+     "pack the share I of N, counted from 0, and units whose process is lost; see `speechshard "
+     "merge` (default: all, then merge)" SPSH_PART_AUTO_HELP,
+     &given.part_text, 0, 0},
+    {"plan-only", 0, SPSH_CLI_FLAG, NULL, "make the plan for parts, and pack nothing",
+     &given.plan_only, 0, 0},
+    {"merge", 0, SPSH_CLI_FLAG, NULL,
+     "with --part: if this part finds all units packed, publish the dataset", &given.merge, 0, 0},
+    {"lease", 0, SPSH_CLI_COUNT, "SECONDS",
+     "time without a sign of life after which other parts take over a unit (default: 60)",
+     &given.lease_s, 1, SPSH_PACK_LEASE_S_MAX},
+    {"json", 0, SPSH_CLI_FLAG, NULL, "print the report as JSON", &given.json, 0, 0},
+    SPSH_CLI_OPTIONS_END,
+};
+
 int spsh__cmd_pack(int argc, char **argv)
 {
-    pack_arguments a = {
-        .codec = CHOICE_DEFAULT, .dedupe = CHOICE_DEFAULT, .print_launch = CHOICE_DEFAULT};
-    const spsh_cli_option options[] = {
-        {"output", 'o', SPSH_CLI_TEXT, "DATASET", "directory to write", &a.output, 0, 0},
-        {"layout", 0, SPSH_CLI_TEXT, "LAYOUT",
-         "layout of the corpus; `--layout list` prints the names (default: detect it)", &a.layout,
-         0, 0},
-        {"codec", 0, SPSH_CLI_CHOICE, "keep|flac|pcm",
-         "keep: store the source files; flac: encode to FLAC if needed; pcm: store lossless int16, "
-         "which decodes over ten times as fast as flac (default: keep)",
-         &a.codec, 0, 0},
-        {"dedupe", 0, SPSH_CLI_CHOICE, "none|bytes|pcm",
-         "store files with equal bytes, or with equal samples, once (default: bytes with --codec "
-         "keep, else pcm)",
-         &a.dedupe, 0, 0},
-        {"decoder", 0, SPSH_CLI_CHOICE, "builtin|ffmpeg",
-         "ffmpeg: also decode m4a, webm, wma, amr, and others with a plug-in (default: builtin)",
-         &a.decoder, 0, 0},
-        {"rate", 0, SPSH_CLI_COUNT, "HZ", "resample all audio; implies --codec pcm", &a.rate_hz,
-         SPSH_PACK_RATE_HZ_MIN, SPSH_PACK_RATE_HZ_MAX},
-        {"order", 0, SPSH_CLI_CHOICE, "hash|source",
-         "hash: adjacent utterances are unrelated; source: the order of the source (default: hash)",
-         &a.order, 0, 0},
-        {"domain", 0, SPSH_CLI_TEXT, "RULE",
-         "domain of an utterance: NAME, dir:N (N-th directory, -1 is the file's), or column:NAME",
-         &a.domain, 0, 0},
-        {"column", 0, SPSH_CLI_TEXTS, "FIELD=NAME",
-         "read FIELD of a table from the column NAME; FIELD is audio, text, id, speaker, language, "
-         "domain, split, start, end, or duration; may be repeated",
-         &a.columns, 0, 0},
-        {"split-from", 0, SPSH_CLI_CHOICE, "name|none",
-         "name: tables named after splits (train.csv, test.csv) give their rows these splits, "
-         "unless one has a split column; none: no split (default: name)",
-         &a.split_from, 0, 0},
-        {"split", 0, SPSH_CLI_TEXT, "S,...", "pack only these splits, which must exist", &a.split,
-         0, 0},
-        {"shard-size", 0, SPSH_CLI_SIZE, "SIZE", "size of a shard file (default: 1G)",
-         &a.shard_bytes, SPSH_PACK_SHARD_BYTES_MIN, SPSH_PACK_SHARD_BYTES_MAX},
-        {"print-launch", 0, SPSH_CLI_CHOICE, SPSH_LAUNCH_FILES,
-         "print a launch file that packs this corpus with these options on many machines, and pack "
-         "nothing",
-         &a.print_launch, 0, 0},
-        {"trust-headers", 0, SPSH_CLI_FLAG, NULL,
-         "take lengths from file headers instead of decoding; faster, but checks less",
-         &a.trust_headers, 0, 0},
-        {"wds-key", 0, SPSH_CLI_CHOICE, "first-dot|last-dot",
-         "in WebDataset archives, end a member's key at the first or the last dot of its name "
-         "(default: first-dot)",
-         &a.wds_key, 0, 0},
-        {"follow-links", 0, SPSH_CLI_FLAG, NULL, "enter symbolic links to directories",
-         &a.follow_links, 0, 0},
-        {"strict", 0, SPSH_CLI_FLAG, NULL, "publish nothing if a row is rejected", &a.strict, 0, 0},
-        {"max-rejects", 0, SPSH_CLI_TEXT, "PERCENT",
-         "exit 1 if more than PERCENT of the rows, and at least 17 rows, are rejected (default: "
-         "1%, 20% for missing audio)",
-         &a.rejects_max, 0, 0},
-        {"jobs", 'j', SPSH_CLI_COUNT, "N", "number of threads (default: one per core)", &a.jobs, 1,
-         SPSH_PACK_THREADS_MAX},
-        {"memory", 0, SPSH_CLI_SIZE, "SIZE",
-         "memory for audio in flight and for sorting (default: 256M)", &a.memory_bytes,
-         SPSH_PACK_MEMORY_BYTES_MIN, 0},
-        {"part", 0, SPSH_CLI_TEXT, "I/N",
-         "pack the share I of N, counted from 0, and units whose process is lost; see `speechshard "
-         "merge` (default: all, then merge)" SPSH_PART_AUTO_HELP,
-         &a.part_text, 0, 0},
-        {"plan-only", 0, SPSH_CLI_FLAG, NULL, "make the plan for parts, and pack nothing",
-         &a.plan_only, 0, 0},
-        {"merge", 0, SPSH_CLI_FLAG, NULL,
-         "with --part: if this part finds all units packed, publish the dataset", &a.merge, 0, 0},
-        {"lease", 0, SPSH_CLI_COUNT, "SECONDS",
-         "time without a sign of life after which other parts take over a unit (default: 60)",
-         &a.lease_s, 1, SPSH_PACK_LEASE_S_MAX},
-        {"json", 0, SPSH_CLI_FLAG, NULL, "print the report as JSON", &a.json, 0, 0},
-        SPSH_CLI_OPTIONS_END,
-    };
-    const spsh_cli_command command = {"pack",
-                                      "[CORPUS...]",
-                                      "CORPUS... -o DATASET [options]",
-                                      "pack speech corpora into a dataset of checksummed shards",
-                                      about,
-                                      examples,
-                                      options};
+    static const spsh_cli_command command = {
+        "pack",
+        "[CORPUS...]",
+        "CORPUS... -o DATASET [options]",
+        "pack speech corpora into a dataset of checksummed shards",
+        about,
+        examples,
+        options};
     spsh_cli_args args;
+    given = (pack_arguments){
+        .codec = CHOICE_DEFAULT, .dedupe = CHOICE_DEFAULT, .print_launch = CHOICE_DEFAULT};
     const int rc = spsh__cli_parse(&command, argc, argv, &args);
-    return rc != SPSH_CLI_RUN ? rc : start(&a, &args);
+    return rc != SPSH_CLI_RUN ? rc : start(&given, &args);
 }

@@ -389,7 +389,8 @@ static void check_equal_arrays(spsh__backend *b, spsh__backend_buffer got,
     float values[2][UPDATED];
     b->ops->read_f32_fn(b, values[0], got, UPDATED);
     b->ops->read_f32_fn(b, values[1], want, UPDATED);
-    CHECK(memcmp(values[0], values[1], sizeof(values[0])) == 0);
+    for (size_t i = 0; i < UPDATED; i++)
+        CHECK(values[0][i] == values[1][i]);
 }
 
 /* Two equal updates: the device decides about one, and the host about the other. */
@@ -414,7 +415,7 @@ static void check_decision(spsh__backend *b, bool is_adamw, const decision_case 
     do_update(b, is_adamw, &there);
     CHECK(twin == NULL || twin->waits == waits);
     spsh__backend_finish(b);
-    CHECK(memcmp(&sum, &want, sizeof(sum)) == 0 || (isnan(sum) && isnan(want)));
+    CHECK(sum == want || (isnan(sum) && isnan(want)));
     const spsh__step_scale step = spsh__step_rule_apply(&c->rule, sum);
     CHECK(step.is_finite == c->is_applied);
     here.gradient_scale = step.scale;

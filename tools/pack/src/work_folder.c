@@ -105,7 +105,8 @@ static spsh_status make_folder(const spsh_io *io, const char *path, spsh_error *
 
 spsh_status spsh__pack_make_folders(const spsh_io *io, spsh__pack_paths *paths, spsh_error *err)
 {
-    static const size_t inner[] = {SPSH__PACK_WORK, SPSH__PACK_SHARDS, SPSH__PACK_REPORTS};
+    static const spsh__pack_place inner[] = {SPSH__PACK_WORK, SPSH__PACK_SHARDS,
+                                             SPSH__PACK_REPORTS};
     spsh_status rc = spsh_io_make_directory(io, paths->output, err);
 
     if (rc == SPSH_OK)

@@ -172,7 +172,7 @@ static double between(const double *x, size_t count, double place)
     const size_t part = (size_t)((place - whole) * PARTS);
     const int64_t first = (int64_t)whole + 1 - SINC_HALF;
     double sum = 0;
-    for (int64_t k = 0; k < 2 * SINC_HALF; k++)
+    for (int64_t k = 0; k < INT64_C(2) * SINC_HALF; k++)
         if (first + k >= 0 && first + k < (int64_t)count)
             sum += x[first + k] * tables.sinc[part][k] * tables.taper[part][k];
     return sum;

@@ -336,6 +336,7 @@ spsh_status spsh__plan_options_equal(const spsh_pack_options *options, spsh_byte
     return made ? SPSH_OK : SPSH_NO_MEMORY(err);
 }
 
+/* NOLINTNEXTLINE(readability-non-const-parameter): SPSH_GROW changes it */
 static bool add_corpus(spsh__plan *plan, size_t *capacity, const char *corpus)
 {
     if (!SPSH_GROW(plan->corpora, *capacity, plan->corpus_count + 1))
