@@ -188,11 +188,16 @@ def test_damage(rig):
     if "taking over unit 2 from process" not in rig.message or "1 of its shards is kept" not in rig.message:
         fail(f"a unit with a damaged journal is packed again: {rig.message}")
     other = rig.work / "other" / ".pack" / "unit-000001.done"
+    record = (state / other.name).read_bytes()
+    (state / other.name).write_bytes(record[:-9] + b"00000000\n")
+    rig.merge("damaged", status=1)
+    if f"{other.name}: the record is damaged or belongs to another plan" not in rig.message:
+        fail(f"a damaged record: {rig.message}")
     rig.run([*rig.words("other", "--part", "0/1"), "--codec", "flac"])
     (state / other.name).write_bytes(other.read_bytes())
     for words in (rig.words("damaged", "--part", "0/1"), [rig.command, "merge", str(rig.work / "damaged")]):
         rig.run(words, status=1)
-        if f"{other.name}: the record is malformed or belongs to another plan" not in rig.message:
+        if f"{other.name}: the record is damaged or belongs to another plan" not in rig.message:
             fail(f"a record of another plan: {rig.message}")
     (state / other.name).unlink()
     rig.pack("damaged", "--part", "0/1", "--merge")
@@ -237,14 +242,22 @@ def test_stopped(rig):
         rig.check(name, "a part that was taken for dead")
 
 
+TRACE = ["strace", "-f", "-qq", "-o", os.devnull]
+
+
+def can_trace():
+    is_able = subprocess.run([*TRACE, "true"], capture_output=True, check=False).returncode == 0
+    if not is_able:
+        print("strace cannot inject a fault here")
+    return is_able
+
+
 def test_full_disk(rig):
     """A write fails while a part packs; the part is repeated."""
-    trace = ["strace", "-f", "-qq", "-o", os.devnull]
-    if subprocess.run([*trace, "true"], capture_output=True, check=False).returncode != 0:
-        print("without strace no disk is full")
+    if not can_trace():
         return
     for when in range(2, 60, 7):
-        inject = [*trace, "-e", "trace=pwrite64", "-e", f"inject=pwrite64:error=ENOSPC:when={when}+"]
+        inject = [*TRACE, "-e", "trace=pwrite64", "-e", f"inject=pwrite64:error=ENOSPC:when={when}+"]
         name = f"full-{when}"
         rig.run([*inject, *rig.words(name, "--part", "0/2", "--lease", "1")], status=1)
         rig.pack(name, "--part", "1/2", "--lease", "1", "--merge")
@@ -253,9 +266,7 @@ def test_full_disk(rig):
 
 def test_killed_merge(rig):
     """A merge is killed while it moves shards, publishes, and removes the state."""
-    trace = ["strace", "-f", "-qq", "-o", os.devnull]
-    if subprocess.run([*trace, "true"], capture_output=True, check=False).returncode != 0:
-        print("without strace no merge is killed")
+    if not can_trace():
         return
     merge_words = [rig.command, "merge", "--quiet"]
     for call, points in (("rename", (1, 2, 9)), ("renameat2", (1, 2)), ("unlink", (1, 2, 5, 12)),
@@ -265,7 +276,7 @@ def test_killed_merge(rig):
             rig.pack(name, "--part", "0/1")
             words = [*merge_words, str(rig.work / name)]
             inject = ["-e", f"trace={call}", "-e", f"inject={call}:signal=KILL:when={when}"]
-            if subprocess.run([*trace, *inject, *words], capture_output=True, check=False).returncode == 0:
+            if subprocess.run([*TRACE, *inject, *words], capture_output=True, check=False).returncode == 0:
                 fail(f"{name}: the merge was not killed")
             if when % 2 == 1:
                 rig.pack(name, "--part", "0/2", "--lease", "1", "--merge")

@@ -137,14 +137,15 @@ spsh_status spsh__unit_done_load(const spsh_io *io, const char *work_directory,
     spsh_status rc = spsh__builder_path(&path, work_directory, name) == NULL
                          ? SPSH_NO_MEMORY(err)
                          : spsh__journal_read(io, (const char *)path.data, &journal, err);
-    if (rc == SPSH_OK &&
-        (!spsh__journal_take_numbers(&journal, DONE_HEAD, head, 3) || head[0] != DONE_VERSION ||
-         head[1] != unit || head[2] == 0 || head[2] > UINT32_MAX ||
-         !spsh__journal_take_hash(&journal, "dataset", dataset_id) ||
-         memcmp(dataset_id, plan->dataset_id, sizeof(dataset_id)) != 0))
+    if (rc == SPSH_E_CORRUPT ||
+        (rc == SPSH_OK &&
+         (!spsh__journal_take_numbers(&journal, DONE_HEAD, head, 3) || head[0] != DONE_VERSION ||
+          head[1] != unit || head[2] == 0 || head[2] > UINT32_MAX ||
+          !spsh__journal_take_hash(&journal, "dataset", dataset_id) ||
+          memcmp(dataset_id, plan->dataset_id, sizeof(dataset_id)) != 0)))
         rc = SPSH_FAIL(err, SPSH_E_CORRUPT,
-                       "%s: the record is malformed or belongs to another plan; remove it to pack "
-                       "the unit again",
+                       "%s: the record is damaged or belongs to another plan; remove it; after "
+                       "the next merge has named the unit, any part packs it again",
                        (const char *)path.data);
     if (rc == SPSH_OK)
         *ret_generation = (uint32_t)head[2];
