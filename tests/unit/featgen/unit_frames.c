@@ -101,7 +101,7 @@ typedef struct bare_spectrum {
     uint32_t prime_max;
     float *x;
     float *powers;
-    double norm; /* of x */
+    double norm; /* norm of x */
 } bare_spectrum;
 
 static bare_spectrum make_spectrum(const spsh__frames_isa *isa, uint32_t size, uint64_t *state)

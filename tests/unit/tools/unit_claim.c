@@ -92,7 +92,7 @@ static void test_takeover_and_zombie(void)
     CHECK_U64(taken.generation, 2);
     CHECK_STR(taken.previous, "a");
     CHECK(!taken.previous_has_stopped);
-    spsh__claim_beat(&claim); /* of generation 1: b's claim is the one that counts */
+    spsh__claim_beat(&claim); /* a beat of generation 1, although b owns generation 2 */
     CHECK(look(&c, "x", &watch_c, &none) == SPSH__CLAIM_UNKNOWN);
     CHECK_U64(watch_c.generation, 2);
     now_ns += 10 * SECOND;

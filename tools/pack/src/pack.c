@@ -192,7 +192,7 @@ void spsh_pack_report_free(spsh_pack_report *report)
 /* ---- packing ---- */
 
 /* Make the paths absolute, so that an interrupted pack can be resumed from any folder. ret_corpora:
- * as many as options->corpora; NULL where there is none yet. */
+ * as many as options->corpora, all NULL. */
 static spsh_status resolve_corpora(const spsh_pack_options *options, char **ret_corpora,
                                    spsh_error *err)
 {

@@ -206,8 +206,8 @@ static uint32_t share_count(const spsh__pack_state *state)
     return options->is_part && options->part_count > 0 ? options->part_count : 1;
 }
 
-/* Take all units of a share for done if another process has recorded that. This saves most looks of
- * a part at the units of others, which would be the square of what all parts pack. */
+/* Take all units of a share for done if another process has recorded that. Without it,
+ * each part looks at each unit: the total number of looks is parts times units. */
 static void skip_done_share(unit_pass *pass, uint32_t share)
 {
     const spsh__pack_state *state = pass->state;

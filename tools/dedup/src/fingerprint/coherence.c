@@ -48,8 +48,8 @@ enum {
 };
 static const double pi = 3.141592653589793;
 /* All blocks of an exact copy have a correlation of 1, and a vowel has almost 1 at a lag that is
- * wrong by one period. So a block is less trusted if its lag is not that of the stretch, and of
- * equal blocks the first one counts: rounding must not choose. */
+ * wrong by one period. A block is trusted less if its lag differs from the stretch's lag. The
+ * first of several equal blocks is used, so that rounding does not choose one. */
 static const double lag_price = 1e-4;
 static const double trust_tie = 1e-5;
 

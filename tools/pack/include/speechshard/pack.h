@@ -192,13 +192,13 @@ typedef struct spsh_pack_facts {
     size_t domain_count; /* this and the next two are 0 if nothing was published */
     size_t split_count;
     size_t kind_count;
-    bool is_share; /* is_part or is_plan_only, and the dataset was not published: only
-                                  the following members are set */
+    bool is_share; /* is_part or is_plan_only, and the dataset was not published: only the following
+                      members are set */
     bool is_plan_only;
     uint64_t unit_count;       /* number of units of the plan */
     uint64_t planned;          /* utterances of the plan */
-    uint64_t units_packed;     /* by this call */
-    uint64_t units_taken_over; /* of these, units that another process had begun */
+    uint64_t units_packed;     /* units that this call packed */
+    uint64_t units_taken_over; /* those of units_packed that another process had begun */
     uint64_t units_left;       /* units that other processes are packing; else all are packed */
 } spsh_pack_facts;
 
