@@ -40,10 +40,9 @@ int spsh__cmd_merge(int argc, char **argv)
         NULL,
         "publish a dataset that was packed in parts",
         "Checks that the parts of `speechshard pack --part` have packed all units of the plan, "
-        "then "
-        "publishes the dataset with its reports. Otherwise it names the missing units, and exits "
-        "with 1. The dataset is the one that `speechshard pack` without --part makes, byte for "
-        "byte. A dataset that is published already is left as it is.",
+        "then publishes the dataset with its reports. Otherwise it names the missing units, and "
+        "exits with 1. The dataset is the one that `speechshard pack` without --part makes, byte "
+        "for byte. A dataset that is published already is left as it is.",
         "speechshard merge corpus.spsh\n",
         options,
     };
