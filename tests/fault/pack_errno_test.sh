@@ -1,7 +1,8 @@
 #!/bin/bash
 # Every file-changing system call of a small pack fails once, with each error that a disk can
-# return: the pack must report it and exit 1 (or recover), publish nothing damaged, and leave only
-# temporary files that a rerun removes. The rerun must produce the bytes of an undisturbed run.
+# return: the pack must report it and exit 75 after EIO, which a rerun may mend, else 1 (or recover).
+# It publishes nothing damaged, and leaves only temporary files that a rerun removes. The rerun must
+# produce the bytes of an undisturbed run.
 # usage: pack_errno_test.sh [STEP]      STEP 1 (default) is every call, as at night
 # shellcheck disable=SC1091,SC2154 # the kit sets work, command, make_corpus and failures
 source "$(dirname "$0")/../support/pack_kit.sh"
@@ -16,7 +17,8 @@ options=(--jobs 1 --shard-size 64K)
 points=0
 # sweep CALL INJECTION: until the call number is beyond the run
 sweep() {
-    local n=1
+    local n=1 want=1
+    [ "$2" != error=EIO ] || want=75
     while :; do
         rm -rf "$work/got"
         strace -f --seccomp-bpf -qq -o "$work/trace" -e trace="$1" -e inject="$1:$2:when=$n" \
@@ -25,7 +27,10 @@ sweep() {
         grep -q INJECTED "$work/trace" || break
         points=$((points + 1))
         if [ $status -ne 0 ]; then
-            [ $status -eq 1 ] || fail "$1 $2 at $n: exit status $status"
+            [ $status -eq $want ] || fail "$1 $2 at $n: exit status $status: $(cat "$work/message")"
+            if [ $status -eq 75 ] && ! grep -q 'repeat the same command' "$work/message"; then
+                fail "$1 $2 at $n: no advice: $(cat "$work/message")"
+            fi
             grep -q 'speechshard: ' "$work/message" || fail "$1 $2 at $n: no message"
             if [ "$2" = error=ENOSPC ] && ! grep -qi 'space' "$work/message"; then
                 fail "$1 at $n: ENOSPC is not named: $(cat "$work/message")"

@@ -196,22 +196,30 @@ def test_kubernetes():
         messages = pod.communicate(timeout=LIMIT_S)[1]
         equal(pod.returncode, 0, f"pod {index}: {messages}")
         check(f"part {index}/3 (Kubernetes Indexed Job)" in messages, f"pod {index}: {messages}")
-    equal([action(status) for status in (1, 2, 75, 143, 137)], ["Count", "FailJob", "Ignore", "Ignore", "Count"], "actions")
+    equal([action(status) for status in (1, 2, 75, 143, 137)], ["Count", "FailJob", "Count", "Ignore", "Count"], "actions")
     check_dataset("pods.spsh")
 
 
 # ---- Grid Engine
 
-def sge_task(path, number):
+def failing_command():
+    """A command that always exits with 75, as pack does after an error of the file system."""
+    path = base / "failing"
+    path.write_text("#!/bin/sh\nexit 75\n")
+    path.chmod(0o755)
+    return str(path)
+
+
+def sge_task(path, number, **more):
     variables = {"SPEECHSHARD": COMMAND, "NSLOTS": "1", "SGE_TASK_ID": str(number), "SGE_TASK_FIRST": "1", "SGE_TASK_LAST": "3",
                  "SGE_TASK_STEPSIZE": "1"}
     return subprocess.Popen(["sh", str(path)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                            encoding="utf-8", env={**os.environ, **variables}, start_new_session=True)
+                            encoding="utf-8", env={**os.environ, **variables, **more}, start_new_session=True)
 
 
 def test_sge():
     """A task that is notified of its end exits with 99, and Grid Engine starts it again. Grid Engine
-    signals all processes of a task."""
+    signals all processes of a task. After errors of the file system, a task is started again once."""
     path = launch_file("sge.spsh", "sge", ("-t 1-16", "-t 1-3"))
     equal(subprocess.run(["sh", "-n", path], check=False).returncode, 0, "syntax")
     for number in (signal.SIGUSR2, signal.SIGUSR1):
@@ -222,6 +230,10 @@ def test_sge():
         output, _ = task.communicate(timeout=LIMIT_S)
         equal(task.returncode, 99, f"after {number.name}: {output}")
         check("repeat the same pack" in output, f"a clean stop after {number.name}: {output}")
+    for restarted, want in (("0", 99), ("1", 75)):
+        task = sge_task(path, 2, SPEECHSHARD=failing_command(), RESTARTED=restarted)
+        output, _ = task.communicate(timeout=LIMIT_S)
+        equal(task.returncode, want, f"after an error of the file system, RESTARTED={restarted}: {output}")
     for number in (3, 2, 1):
         task = sge_task(path, number)
         output, _ = task.communicate(timeout=LIMIT_S)
@@ -254,6 +266,23 @@ class Array:
             if line.startswith(f"{self.number}_") and line.endswith("PENDING"):
                 cluster.try_run("scontrol", "update", f"JobId={line.split()[0]}", "StartTime=now+1")
         return cluster.job(self.merge).get("JobState")
+
+
+def test_slurm_restarts():
+    """After errors of the file system, a task is queued again up to 10 times. Slurm is simulated."""
+    path = launch_file("restarts.spsh", "slurm")
+    programs = base / "programs"
+    programs.mkdir()
+    for name, text in (("srun", "exec " + failing_command()), ("scontrol", 'echo "scontrol $*"')):
+        (programs / name).write_text(f"#!/bin/sh\n{text}\n")
+        (programs / name).chmod(0o755)
+    for restarts, want in (("", 0), ("9", 0), ("10", 75)):
+        variables = {"PATH": f"{programs}:{os.environ['PATH']}", "SLURM_ARRAY_JOB_ID": "7", "SLURM_ARRAY_TASK_ID": "3",
+                     "SLURM_RESTART_COUNT": restarts}
+        done = subprocess.run(["sh", str(path)], env={**os.environ, **variables}, check=False, capture_output=True,
+                              encoding="utf-8", timeout=LIMIT_S)
+        equal(done.returncode, want, f"after {restarts or 'no'} restarts: {done.stderr}")
+        equal("scontrol requeue 7_3" in done.stdout, want == 0, f"after {restarts or 'no'} restarts: {done.stdout}")
 
 
 def test_slurm():
@@ -296,7 +325,7 @@ try:
     if WHICH == "slurm":
         (base / "slurm").mkdir()
         with slurm_kit.Cluster(base / "slurm", tasks=1, nodes=4) as cluster:
-            run_tests(test_slurm)
+            run_tests(test_slurm_restarts, test_slurm)
     run_tests({"mpirun": test_mpirun, "kubernetes": test_kubernetes, "sge": test_sge}[WHICH])
 finally:
     for pid in packs(""):

@@ -19,8 +19,11 @@ spsh_status spsh__plain_file_open(const char *path, const char *name, spsh__plai
     if (fd < 0)
         return SPSH_FAIL_OS(err, errno == ENOENT ? SPSH_E_NOT_FOUND : SPSH_E_IO, errno,
                             "%s: cannot open the file", name);
-    if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
+    const int os_errno = fstat(fd, &info) == 0 ? 0 : errno;
+    if (os_errno != 0 || !S_ISREG(info.st_mode)) {
         (void)close(fd);
+        if (os_errno != 0)
+            return SPSH_FAIL_OS(err, SPSH_E_IO, os_errno, "%s: cannot open the file", name);
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "%s: not a regular file", name);
     }
     *ret_file = (spsh__plain_file){fd, (uint64_t)info.st_size, name};

@@ -9,7 +9,8 @@
 #     sh pack-sge.sh
 #
 # With -notify, Grid Engine sends USR2 before it kills a task, and USR1 before it suspends one. pack
-# then stops and exits with 75, and the exit status 99 queues the task again.
+# then stops and exits with 75, and the exit status 99 queues the task again. pack also exits with 75
+# after an error of the file system, which may last: then the task is queued again once.
 set -u
 
 # ---- settings for users
@@ -26,7 +27,8 @@ if [ "${SGE_TASK_ID:-undefined}" = undefined ]; then # not in a task: submit bot
 fi
 
 pid=
-trap '[ -z "$pid" ] || kill -USR1 "$pid" 2>/dev/null' USR1 USR2
+has_signal=false
+trap 'has_signal=true; [ -z "$pid" ] || kill -USR1 "$pid" 2>/dev/null' USR1 USR2
 # Grid Engine signals pack, too, which only knows USR1.
 (trap '' USR2 && exec "$SPEECHSHARD" pack --part auto -o "$DATASET" -j "${NSLOTS:-1}" "$@") &
 pid=$!
@@ -36,5 +38,7 @@ while kill -0 "$pid" 2>/dev/null; do # a trap ends a wait
     wait "$pid"
     status=$?
 done
-[ "$status" -ne 75 ] || status=99
+if [ "$status" -eq 75 ] && { $has_signal || [ "${RESTARTED:-0}" -eq 0 ]; }; then
+    status=99
+fi
 exit "$status"

@@ -15,7 +15,7 @@ static int run(const char *dataset, spsh_pack_options *options, bool json)
     const spsh_status status = spsh_pack_merge(options, &report, &err);
     spsh__pack_view_end(&view);
     const int rc = status == SPSH_OK ? spsh__pack_print_result(dataset, report, false, json)
-                                     : spsh__cli_fail("merge", &err);
+                                     : spsh__cli_fail_resumable("merge", &err);
     spsh_pack_report_free(report);
     return spsh__cli_finish(rc);
 }

@@ -158,7 +158,7 @@ static int fail(spsh_error *err)
         {"split_filter", "--split"},  {"SPSH_PACK_REJECTS_ALL", "--max-rejects 100%"},
     };
     spsh_options_rename(err, names, sizeof(names) / sizeof(names[0]));
-    return spsh__cli_fail(NULL, err);
+    return spsh__cli_fail_resumable(NULL, err);
 }
 
 static int run(const spsh_cli_args *args, const pack_arguments *a, spsh_pack_options *options)

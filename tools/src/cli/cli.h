@@ -36,11 +36,12 @@
 
 /* ---- options ---- */
 
-#define SPSH_EXIT_DONE    0
-#define SPSH_EXIT_FAILED  1
-#define SPSH_EXIT_USAGE   2
-#define SPSH_EXIT_STOPPED 75   /* a signal stopped the command cleanly; repeat it to continue */
-#define SPSH_CLI_RUN      (-1) /* spsh__cli_parse: continue */
+#define SPSH_EXIT_DONE   0
+#define SPSH_EXIT_FAILED 1
+#define SPSH_EXIT_USAGE  2
+#define SPSH_EXIT_STOPPED                                                                          \
+    75 /* repeat the command: a signal stopped it cleanly, or an error may pass */
+#define SPSH_CLI_RUN (-1) /* spsh__cli_parse: continue */
 
 typedef enum spsh_cli_kind {
     SPSH_CLI_FLAG,   /* bool *, set to true */
@@ -137,6 +138,10 @@ void spsh__cli_log(void *user, spsh_log_level level, const char *text);
  * space. Returns SPSH_EXIT_USAGE for SPSH_E_UNKNOWN_NAME, such as an unknown split, else
  * SPSH_EXIT_FAILED. */
 int spsh__cli_fail(const char *context, const spsh_error *err);
+
+/** The same for a command whose repeat continues the work. After an error that a repeat may mend
+ * (os_error.h), advises a repeat and returns SPSH_EXIT_STOPPED. */
+int spsh__cli_fail_resumable(const char *context, const spsh_error *err);
 
 /** Report that the command itself is out of memory. Returns SPSH_EXIT_FAILED. */
 int spsh__cli_fail_memory(void);

@@ -15,6 +15,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "common/os_error.h"
 #include "speechshard/io.h"
 
 enum {
@@ -120,6 +121,18 @@ int spsh__cli_fail(const char *context, const spsh_error *err)
         advise_memory();
     advise_space(err->status);
     return err->status == SPSH_E_UNKNOWN_NAME ? SPSH_EXIT_USAGE : SPSH_EXIT_FAILED;
+}
+
+int spsh__cli_fail_resumable(const char *context, const spsh_error *err)
+{
+    const int exit_status = spsh__cli_fail(context, err);
+
+    if (err->status != SPSH_E_IO || !spsh__os_error_is_transient(err->os_errno))
+        return exit_status;
+    spsh__cli_error("this error may pass: repeat the same command, here or on another machine, and "
+                    "it continues (exit status %d)",
+                    SPSH_EXIT_STOPPED);
+    return SPSH_EXIT_STOPPED;
 }
 
 int spsh__cli_fail_memory(void)
