@@ -150,6 +150,8 @@ static void sweep(uint64_t fail_count, int fail_errno)
         spsh_status rc = pack(&io, &err);
         reached = fault.call_count > n;
         CHECK(rc == SPSH_OK || err.message[0] != '\0');
+        /* The command's exit status depends on the errno. */
+        CHECK(rc != SPSH_E_IO || err.os_errno == fail_errno);
         CHECK_I64(fault.open_count, 0);
         spsh_status again = pack(spsh_io_default(), &err);
         CHECK_I64(again, SPSH_OK);
@@ -181,6 +183,53 @@ static void test_stale_handle(void)
     stride = wanted * 7;
     sweep(1, ESTALE);
     stride = wanted;
+}
+
+/* ---- sources on a file server that fails for a moment ---- */
+
+static unsigned failures_left;
+
+static int stale_open(void *user, const char *path, int flags, mode_t mode)
+{
+    const size_t length = strlen(path);
+    (void)user;
+    if (length > 4 && strcmp(path + length - 4, ".wav") == 0 && failures_left > 0) {
+        failures_left--;
+        return -ESTALE;
+    }
+    return spsh_io_default()->open_fn(NULL, path, flags, mode);
+}
+
+/* A short failure changes nothing. A longer one ends the pack without a reject. */
+static void test_failing_source(void)
+{
+    static const struct {
+        unsigned failures;
+        spsh_status want;
+    } cases[] = {
+        {1, SPSH_OK  },
+        {2, SPSH_OK  },
+        {3, SPSH_E_IO}
+    };
+    uint8_t wanted[16];
+    uint8_t found[16];
+    spsh_io io = *spsh_io_default();
+
+    io.open_fn = stale_open;
+    remove_output();
+    CHECK_I64(pack(spsh_io_default(), NULL), SPSH_OK);
+    digest(wanted);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        spsh_error err = SPSH_ERROR_INIT;
+        remove_output();
+        failures_left = cases[i].failures;
+        CHECK_I64(pack(&io, &err), cases[i].want);
+        CHECK(cases[i].want == SPSH_OK || err.os_errno == ESTALE);
+        CHECK_U64(failures_left, 0);
+        CHECK_I64(pack(spsh_io_default(), NULL), SPSH_OK);
+        digest(found);
+        CHECK(memcmp(found, wanted, sizeof(found)) == 0);
+    }
 }
 
 static void test_interrupted_call(void)
@@ -224,6 +273,7 @@ TEST_MAIN(fault_pack_io)
     uint8_t archives[16];
     REQUIRE(pack(spsh_io_default(), NULL) == SPSH_OK);
     digest(files);
+    RUN(test_failing_source);
     for (int form = 0; form < 2; form++) {
         if (form == 1)
             make_archives();

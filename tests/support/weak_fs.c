@@ -1,6 +1,6 @@
 /* weak_fs.c: a file system for tests that promises no more than shared file systems do.
  *
- *     weak_fs BACKING MOUNT DELAY_MS SEED [no-links] [lost-replies]
+ *     weak_fs BACKING MOUNT DELAY_MS SEED [MODE...]
  *
  * Each process is one client. It mounts the folder BACKING at MOUNT, and runs until it gets SIGTERM.
  * Clients of the same folder see each other's changes as those of Linux NFS may:
@@ -12,10 +12,18 @@
  *     flock      local to the client
  *     rename     EINVAL with RENAME_NOREPLACE
  *     append     at the size that the client knows
- *     no-links   EOPNOTSUPP from link
- *     lost-replies   every ninth change of a name happens, but fails as a repeated request does
  *
- * It has one thread, so nothing here is locked. Memory for names is freed at exit.
+ * Modes:
+ *
+ *     no-links             EOPNOTSUPP from link
+ *     lost-replies         every ninth change of a name happens, but fails as a repeated request does
+ *     fail=NAME:ERRNO      each call fails that has a path whose last part is NAME; ERRNO is a number
+ *     fail-read=NAME:ERRNO only reads of such a file fail
+ *     slow=MS              each read, write, and sync of a file takes MS longer
+ *     stall=MS:COUNT       the first COUNT writes to files other than `alive` take MS longer
+ *
+ * Calls run one at a time, under a lock, except while they wait for slow and stall. Memory for names
+ * is freed at exit.
  */
 #define FUSE_USE_VERSION 31
 
@@ -24,6 +32,7 @@
 #include <fcntl.h>
 #include <fuse.h>
 #include <limits.h>
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -83,11 +92,19 @@ static struct {
     uint64_t random;
     bool has_no_links;
     bool loses_replies;
+    const char *failing; /* last part of a path, or NULL */
+    int failure;         /* errno */
+    bool only_reads_fail;
+    uint64_t slow_ns;
+    uint64_t stall_ns;
+    uint64_t stalls_left;
     uint64_t changes;
     name_note *names;
     listing *listings;
     written_file *files;
 } client;
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static uint64_t now_ns(void)
 {
@@ -545,47 +562,204 @@ static void *begin(struct fuse_conn_info *connection, struct fuse_config *config
     return NULL;
 }
 
+/* ---- failures, delays, and the lock ---- */
+
+static bool is_called(const char *path, const char *name)
+{
+    return strcmp(strrchr(path, '/') + 1, name) == 0;
+}
+
+/* The errno with which a call fails, or 0. */
+static int failure_of(const char *path, bool is_read)
+{
+    const bool fails = client.failing != NULL && (is_read || !client.only_reads_fail) &&
+                       is_called(path, client.failing);
+    return fails ? client.failure : 0;
+}
+
+static void pause_for(uint64_t ns)
+{
+    struct timespec left = {(time_t)(ns / UINT64_C(1000000000)), (long)(ns % UINT64_C(1000000000))};
+    while (nanosleep(&left, &left) != 0 && errno == EINTR)
+        ;
+}
+
+/* Wait as long as a slow disk takes. Other calls run meanwhile. */
+static void wait_for_disk(const char *path, bool is_write)
+{
+    uint64_t ns = client.slow_ns;
+
+    (void)pthread_mutex_lock(&lock);
+    if (is_write && client.stalls_left > 0 && !is_called(path, "alive") &&
+        !is_called(path, "alive.new")) {
+        client.stalls_left--;
+        ns += client.stall_ns;
+    }
+    (void)pthread_mutex_unlock(&lock);
+    if (ns > 0)
+        pause_for(ns);
+}
+
+/* Define locked_NAME, which calls NAME under the lock, or fails. */
+#define LOCKED(name_, path_, is_read_, parameters_, arguments_)                                    \
+    static int locked_##name_ parameters_                                                          \
+    {                                                                                              \
+        (void)pthread_mutex_lock(&lock);                                                           \
+        const int failure = failure_of(path_, is_read_);                                           \
+        const int rc = failure != 0 ? -failure : name_ arguments_;                                 \
+        (void)pthread_mutex_unlock(&lock);                                                         \
+        return rc;                                                                                 \
+    }
+
+LOCKED(state_of, path, false, (const char *path, struct stat *state, struct fuse_file_info *info),
+       (path, state, info))
+LOCKED(make_folder, path, false, (const char *path, mode_t mode), (path, mode))
+LOCKED(remove_folder, path, false, (const char *path), (path))
+LOCKED(remove_file, path, false, (const char *path), (path))
+LOCKED(rename_file, from, false, (const char *from, const char *to, unsigned flags),
+       (from, to, flags))
+LOCKED(link_file, from, false, (const char *from, const char *to), (from, to))
+LOCKED(open_folder, path, false, (const char *path, struct fuse_file_info *info), (path, info))
+LOCKED(list_folder, path, true,
+       (const char *path, void *buffer, fuse_fill_dir_t fill, off_t offset,
+        struct fuse_file_info *info, enum fuse_readdir_flags flags),
+       (path, buffer, fill, offset, info, flags))
+LOCKED(open_existing, path, false, (const char *path, struct fuse_file_info *info), (path, info))
+LOCKED(create_file, path, false, (const char *path, mode_t mode, struct fuse_file_info *info),
+       (path, mode, info))
+LOCKED(read_file, path, true,
+       (const char *path, char *dst, size_t size, off_t offset, struct fuse_file_info *info),
+       (path, dst, size, offset, info))
+LOCKED(write_file, path, false,
+       (const char *path, const char *src, size_t size, off_t offset, struct fuse_file_info *info),
+       (path, src, size, offset, info))
+LOCKED(truncate_file, path, false, (const char *path, off_t size, struct fuse_file_info *info),
+       (path, size, info))
+LOCKED(flush_file, path, false, (const char *path, struct fuse_file_info *info), (path, info))
+LOCKED(sync_file, path, false, (const char *path, int is_data_only, struct fuse_file_info *info),
+       (path, is_data_only, info))
+
+static int slow_read(const char *path, char *dst, size_t size, off_t offset,
+                     struct fuse_file_info *info)
+{
+    wait_for_disk(path, false);
+    return locked_read_file(path, dst, size, offset, info);
+}
+
+static int slow_write(const char *path, const char *src, size_t size, off_t offset,
+                      struct fuse_file_info *info)
+{
+    wait_for_disk(path, true);
+    return locked_write_file(path, src, size, offset, info);
+}
+
+static int slow_sync(const char *path, int is_data_only, struct fuse_file_info *info)
+{
+    wait_for_disk(path, false);
+    return locked_sync_file(path, is_data_only, info);
+}
+
+/* Never fails, because it frees the file. */
+static int locked_close(const char *path, struct fuse_file_info *info)
+{
+    (void)pthread_mutex_lock(&lock);
+    const int rc = close_file(path, info);
+    (void)pthread_mutex_unlock(&lock);
+    return rc;
+}
+
 static const struct fuse_operations operations = {
     .init = begin,
-    .getattr = state_of,
-    .mkdir = make_folder,
-    .rmdir = remove_folder,
-    .unlink = remove_file,
-    .rename = rename_file,
-    .link = link_file,
-    .opendir = open_folder,
-    .readdir = list_folder,
+    .getattr = locked_state_of,
+    .mkdir = locked_make_folder,
+    .rmdir = locked_remove_folder,
+    .unlink = locked_remove_file,
+    .rename = locked_rename_file,
+    .link = locked_link_file,
+    .opendir = locked_open_folder,
+    .readdir = locked_list_folder,
     .fsyncdir = sync_folder,
-    .open = open_existing,
-    .create = create_file,
-    .read = read_file,
-    .write = write_file,
-    .truncate = truncate_file,
-    .flush = flush_file,
-    .fsync = sync_file,
-    .release = close_file,
+    .open = locked_open_existing,
+    .create = locked_create_file,
+    .read = slow_read,
+    .write = slow_write,
+    .truncate = locked_truncate_file,
+    .flush = locked_flush_file,
+    .fsync = slow_sync,
+    .release = locked_close,
     .statfs = space,
 };
 
+/* Set "NAME:ERRNO". */
+static void take_failure(char *value, bool only_reads)
+{
+    char *colon = strrchr(value, ':');
+
+    if (colon == NULL)
+        return;
+    *colon = '\0';
+    client.failing = value;
+    client.failure = (int)strtol(colon + 1, NULL, 10);
+    client.only_reads_fail = only_reads;
+}
+
+static void take_mode(char *mode)
+{
+    char *value = strchr(mode, '=');
+    const size_t length = value == NULL ? strlen(mode) : (size_t)(value - mode);
+    char *end = NULL;
+
+    if (strcmp(mode, "no-links") == 0)
+        client.has_no_links = true;
+    else if (strcmp(mode, "lost-replies") == 0)
+        client.loses_replies = true;
+    if (value == NULL)
+        return;
+    value++;
+    if (strncmp(mode, "fail", length) == 0) {
+        take_failure(value, false);
+    } else if (strncmp(mode, "fail-read", length) == 0) {
+        take_failure(value, true);
+    } else if (strncmp(mode, "slow", length) == 0) {
+        client.slow_ns = strtoull(value, NULL, 10) * UINT64_C(1000000);
+    } else if (strncmp(mode, "stall", length) == 0) {
+        client.stall_ns = strtoull(value, &end, 10) * UINT64_C(1000000);
+        client.stalls_left = *end == ':' ? strtoull(end + 1, NULL, 10) : 1;
+    }
+}
+
+/* fuse_main, which logs an error about its own default of threads, without it. */
+static int serve(char *name, const char *mount)
+{
+    char *words[] = {name, NULL};
+    struct fuse_args args = FUSE_ARGS_INIT(1, words);
+    struct fuse *fuse = fuse_new(&args, &operations, sizeof(operations), NULL);
+    int failed = 1;
+
+    if (fuse == NULL || fuse_mount(fuse, mount) != 0)
+        return failed;
+    if (fuse_set_signal_handlers(fuse_get_session(fuse)) == 0) {
+        failed = fuse_loop_mt(fuse, 0);
+        fuse_remove_signal_handlers(fuse_get_session(fuse));
+    }
+    fuse_unmount(fuse);
+    fuse_destroy(fuse);
+    return failed == 0 ? 0 : 1;
+}
+
 int main(int argc, char **argv)
 {
-    char foreground[] = "-f";
-    char single_thread[] = "-s";
 
     if (argc < 5) {
-        (void)fprintf(stderr,
-                      "usage: weak_fs BACKING MOUNT DELAY_MS SEED [no-links] [lost-replies]\n");
+        (void)fprintf(stderr, "usage: weak_fs BACKING MOUNT DELAY_MS SEED [MODE...]\n");
         return 2;
     }
     client.backing = argv[1];
     client.delay_ns = strtoull(argv[3], NULL, 10) * UINT64_C(1000000);
     client.random = strtoull(argv[4], NULL, 10);
     client.changes = client.random % LOST_EACH;
-    for (int i = 5; i < argc; i++) {
-        client.has_no_links = client.has_no_links || strcmp(argv[i], "no-links") == 0;
-        client.loses_replies = client.loses_replies || strcmp(argv[i], "lost-replies") == 0;
-    }
+    for (int i = 5; i < argc; i++)
+        take_mode(argv[i]);
     (void)umask(0);
-    char *words[] = {argv[0], argv[2], foreground, single_thread, NULL};
-    return fuse_main(4, words, &operations, NULL);
+    return serve(argv[0], argv[2]);
 }

@@ -19,6 +19,7 @@
 #include "common/file_names.h"
 #include "common/grow.h"
 #include "common/human.h"
+#include "common/os_error.h"
 #include "speechshard/inside.h"
 
 #define PEEK_MEMBERS   16U
@@ -204,7 +205,9 @@ spsh_status spsh__archive_is_one(const spsh_io *io, const char *path, bool *ret_
 
 /* ---- finding archives ---- */
 
-static bool lies_on_disk(const char *root, spsh_bytes folder, spsh_bytes own, const char *name)
+/* *ret_errno: set if a disk or a file server has failed. */
+static bool lies_on_disk(const char *root, spsh_bytes folder, spsh_bytes own, const char *name,
+                         int *ret_errno)
 {
     spsh__builder path = {0};
     struct stat state;
@@ -216,8 +219,12 @@ static bool lies_on_disk(const char *root, spsh_bytes folder, spsh_bytes own, co
     spsh__builder_append_bytes(&path, own);
     spsh__builder_append(&path, "/", 1);
     spsh__builder_append_text(&path, name);
-    bool lies = spsh__builder_text(&path) != NULL && stat(spsh__builder_text(&path), &state) == 0 &&
-                S_ISREG(state.st_mode);
+    const int failed = spsh__builder_text(&path) == NULL              ? ENOMEM
+                       : stat(spsh__builder_text(&path), &state) == 0 ? 0
+                                                                      : errno;
+    const bool lies = failed == 0 && S_ISREG(state.st_mode);
+    if (spsh__os_error_is_transient(failed))
+        *ret_errno = failed;
     spsh__builder_free(&path);
     return lies;
 }
@@ -235,6 +242,7 @@ static spsh_status is_unpacked(const build *b, const char *path, int fd, bool *r
     unsigned files = 0;
     bool in_place = true;
     bool in_own = true;
+    int failed = 0;
 
     spsh_status rc = spsh__archive_open(b->options->io, fd, path, &archive, err);
     while (rc == SPSH_OK && files < PEEK_MEMBERS && (in_place || in_own)) {
@@ -244,9 +252,11 @@ static spsh_status is_unpacked(const build *b, const char *path, int fd, bool *r
         if (member.type != SPSH__ARCHIVE_FILE || member.problem != NULL)
             continue;
         files++;
-        in_place =
-            in_place && lies_on_disk(b->options->root, folder, (spsh_bytes){NULL, 0}, member.name);
-        in_own = in_own && lies_on_disk(b->options->root, folder, stem, member.name);
+        in_place = in_place && lies_on_disk(b->options->root, folder, (spsh_bytes){NULL, 0},
+                                            member.name, &failed);
+        in_own = in_own && lies_on_disk(b->options->root, folder, stem, member.name, &failed);
+        if (failed != 0)
+            rc = fail_open(path, failed, err);
     }
     spsh__archive_close(archive);
     *ret_is = files > 0 && (in_place || in_own);

@@ -89,11 +89,13 @@ static void free_stream(spsh__text_stream *stream)
     free(stream);
 }
 
-static bool is_compressed(const spsh__text_file *file)
+static bool is_compressed(const spsh__view *view, const spsh__text_file *file)
 {
     uint8_t head[8];
     const size_t size = file->size_bytes < sizeof(head) ? (size_t)file->size_bytes : sizeof(head);
     const ssize_t got = pread(file->fd, head, size, (off_t)file->offset_bytes);
+    if (got < 0)
+        spsh__view_note_failure(view, file->path, errno);
     return got > 0 && spsh__archive_is_compressed(head, (size_t)got);
 }
 
@@ -128,12 +130,17 @@ spsh_status spsh__text_file_open(const spsh__view *view, const char *path,
                                  spsh__text_file *ret_file, spsh_error *err)
 {
     spsh__piece piece;
+    spsh_error cause = SPSH_ERROR_INIT;
     const int os_errno = spsh__view_locate_known(view, path, SPSH__PIECE_BYTES_UNKNOWN, &piece);
     if (os_errno != 0)
         return SPSH_FAIL_OS(err, os_errno == ENOMEM ? SPSH_E_NO_MEMORY : SPSH_E_IO, os_errno,
                             "%s: cannot open the file", path);
-    spsh_status rc = spsh__text_file_open_piece(&piece, path, ret_file, err);
-    if (rc == SPSH_OK && view->scratch_directory != NULL && is_compressed(ret_file)) {
+    spsh_status rc = spsh__text_file_open_piece(&piece, path, ret_file, &cause);
+    if (rc != SPSH_OK) {
+        spsh__view_note_failure(view, path, cause.os_errno);
+        return spsh__fail_again(rc, &cause, err);
+    }
+    if (view->scratch_directory != NULL && is_compressed(view, ret_file)) {
         rc = decompress(view, ret_file, err);
         if (rc != SPSH_OK)
             spsh__text_file_close(ret_file);

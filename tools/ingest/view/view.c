@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -17,11 +18,33 @@
 
 #include "archive_find.h"
 #include "common/file_names.h"
+#include "common/os_error.h"
 #include "speechshard/inside.h"
 #include "view_internal.h"
 
 #define MEMBER_PATH_BYTES                                                                          \
     ((size_t)4 * PATH_MAX) /* room for a folder, a member, and the parts that ".." removes */
+
+/* ---- failures ---- */
+
+void spsh__view_note_failure(const spsh__view *view, const char *path, int os_errno)
+{
+    spsh__view_failure *failure = view->scratch->failure;
+    if (failure->os_errno != 0 || !spsh__os_error_is_transient(os_errno))
+        return;
+    failure->os_errno = os_errno;
+    (void)snprintf(failure->path, sizeof(failure->path), "%s%s%s", path[0] == '/' ? "" : view->root,
+                   path[0] == '/' || path[0] == '\0' ? "" : "/", path);
+}
+
+spsh_status spsh__view_check(const spsh__view *view, spsh_error *err)
+{
+    const spsh__view_failure *failure = view->scratch->failure;
+    return failure->os_errno == 0
+               ? SPSH_OK
+               : SPSH_FAIL_OS(err, SPSH_E_IO, failure->os_errno, "%s: cannot read it: %s",
+                              failure->path, strerror(failure->os_errno));
+}
 
 /* ---- open and close ---- */
 
@@ -72,6 +95,8 @@ static spsh_status make_view(const char *root, const char *scratch_directory, ch
     view->prefix = prefix;
     view->scratch = calloc(1, sizeof(*view->scratch));
     view->scratch_directory = scratch_directory == NULL ? NULL : strdup(scratch_directory);
+    if (view->scratch != NULL)
+        view->scratch->failure = &view->scratch->own_failure;
     *ret_view = view;
     if (view->root == NULL || prefix == NULL || view->scratch == NULL ||
         (scratch_directory != NULL && view->scratch_directory == NULL))
@@ -217,6 +242,8 @@ spsh_status spsh__view_below(const spsh__view *view, const char *path, spsh__vie
     spsh_status rc =
         make_view(root, view->scratch_directory, join(view->prefix, path), &below, err);
     free(root);
+    if (rc == SPSH_OK)
+        below->scratch->failure = view->scratch->failure;
     const int os_errno = spsh__view_stat(view, path, &info);
     const bool is_in_archive =
         os_errno == 0 && info.type == SPSH__VIEW_FOLDER && info.device == 0 && info.inode == 0;
@@ -367,7 +394,9 @@ static int stat_on_disk(const spsh__view *view, const char *path, struct stat *r
 {
     if (view->root_fd < 0 && path[0] != '/')
         return ENOENT;
-    return fstatat(view->root_fd, path_at(path), ret_info, 0) == 0 ? 0 : errno;
+    const int os_errno = fstatat(view->root_fd, path_at(path), ret_info, 0) == 0 ? 0 : errno;
+    spsh__view_note_failure(view, path, os_errno);
+    return os_errno;
 }
 
 int spsh__view_stat(const spsh__view *view, const char *path, spsh__view_info *ret_info)
@@ -469,6 +498,8 @@ static DIR *open_on_disk(const spsh__view *view, const char *path, int *ret_errn
     const int fd = openat(view->root_fd, path_at(path), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *directory = fd < 0 ? NULL : fdopendir(fd);
     *ret_errno = errno;
+    if (directory == NULL)
+        spsh__view_note_failure(view, path, *ret_errno);
     if (directory == NULL && fd >= 0)
         (void)close(fd);
     return directory;
@@ -477,11 +508,14 @@ static DIR *open_on_disk(const spsh__view *view, const char *path, int *ret_errn
 spsh__view_folder *spsh__view_folder_open(const spsh__view *view, const char *path)
 {
     int os_errno = ENOMEM;
-    spsh__view_folder *folder = calloc(1, sizeof(*folder));
+    const size_t path_bytes = strlen(path) + 1;
+    spsh__view_folder *folder = calloc(1, sizeof(*folder) + path_bytes);
     if (folder == NULL) {
         errno = ENOMEM;
         return NULL;
     }
+    folder->view = view;
+    memcpy(folder->path, path, path_bytes);
     folder->directory = open_on_disk(view, path, &os_errno);
     folder->follow_links = view->follow_links;
     const bool is_absent = os_errno == ENOENT || os_errno == ENOTDIR;
@@ -498,7 +532,7 @@ spsh__view_folder *spsh__view_folder_open(const spsh__view *view, const char *pa
 }
 
 /* Report an entry of unknown type as a link: a later stat of its target returns the error. */
-static spsh__view_type entry_type(DIR *directory, const struct dirent *entry)
+static spsh__view_type entry_type(const spsh__view_folder *folder, const struct dirent *entry)
 {
     struct stat info;
     switch (entry->d_type) {
@@ -508,9 +542,19 @@ static spsh__view_type entry_type(DIR *directory, const struct dirent *entry)
     case DT_UNKNOWN: break;
     default: return SPSH__VIEW_SPECIAL;
     }
-    if (fstatat(dirfd(directory), entry->d_name, &info, AT_SYMLINK_NOFOLLOW) != 0)
-        return SPSH__VIEW_LINK;
-    return type_of(info.st_mode);
+    if (fstatat(dirfd(folder->directory), entry->d_name, &info, AT_SYMLINK_NOFOLLOW) == 0)
+        return type_of(info.st_mode);
+    spsh__view_note_failure(folder->view, folder->path, errno);
+    return SPSH__VIEW_LINK;
+}
+
+static bool leads_to_folder(const spsh__view_folder *folder, const char *link)
+{
+    struct stat target;
+    if (fstatat(dirfd(folder->directory), link, &target, 0) == 0)
+        return S_ISDIR(target.st_mode);
+    spsh__view_note_failure(folder->view, folder->path, errno);
+    return false;
 }
 
 /* Return the next member that no file on the disk hides. */
@@ -543,18 +587,17 @@ bool spsh__view_folder_next(spsh__view_folder *folder, spsh__view_entry *ret_ent
     } while (entry != NULL &&
              (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0));
     if (entry == NULL) {
+        spsh__view_note_failure(folder->view, folder->path, errno);
         folder->disk_is_read = errno == 0;
         return folder->disk_is_read && next_member(folder, ret_entry);
     }
     if (folder->next < folder->end && !folder->looks)
         folder->looks =
             spsh__name_index_add(&folder->on_disk, spsh__bytes_of(entry->d_name), 1) == NULL;
-    const spsh__view_type type = entry_type(folder->directory, entry);
-    struct stat target;
-    const bool enters = type == SPSH__VIEW_FOLDER ||
-                        (type == SPSH__VIEW_LINK && folder->follow_links &&
-                         fstatat(dirfd(folder->directory), entry->d_name, &target, 0) == 0 &&
-                         S_ISDIR(target.st_mode));
+    const spsh__view_type type = entry_type(folder, entry);
+    const bool enters =
+        type == SPSH__VIEW_FOLDER ||
+        (type == SPSH__VIEW_LINK && folder->follow_links && leads_to_folder(folder, entry->d_name));
     *ret_entry = (spsh__view_entry){entry->d_name, type, enters};
     return true;
 }

@@ -122,6 +122,10 @@ SPSH_NODISCARD spsh_status spsh__view_index_archives(const spsh__view *view, sps
 /* Whether the view enters links to folders. */
 bool spsh__view_follows_links(const spsh__view *view);
 
+/* Fail if a disk or a file server has failed in a call of this view or of one below (os_error.h):
+ * what the call reported as missing or unreadable may be there. SPSH_E_IO */
+SPSH_NODISCARD spsh_status spsh__view_check(const spsh__view *view, spsh_error *err);
+
 /* Return the type and size of a path after following links. Returns 0 or an errno. */
 int spsh__view_stat(const spsh__view *view, const char *path, spsh__view_info *ret_info);
 bool spsh__view_has_file(const spsh__view *view, const char *path);

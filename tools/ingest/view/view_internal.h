@@ -8,6 +8,12 @@
 #include "name_index.h"
 #include "view.h"
 
+/** The first failure of a disk or a file server (os_error.h). */
+typedef struct spsh__view_failure {
+    int os_errno; /* 0: none */
+    char path[240];
+} spsh__view_failure;
+
 /** State that functions with a const view may change. */
 typedef struct spsh__view_scratch {
     spsh__builder path;   /* path of the last located piece */
@@ -18,6 +24,8 @@ typedef struct spsh__view_scratch {
     spsh__archive_index *own_index;   /* index if this view owns it and frees it, or NULL */
     const char *index_root;           /* absolute path of the index's root; NULL: unknown */
     bool has_archives_to_index;       /* spsh__view_index_archives was not called yet */
+    spsh__view_failure own_failure;
+    spsh__view_failure *failure; /* own_failure of the view at the top */
 } spsh__view_scratch;
 
 struct spsh__view {
@@ -35,6 +43,7 @@ struct spsh__view {
 };
 
 struct spsh__view_folder {
+    const spsh__view *view;
     DIR *directory; /* or NULL */
     bool follow_links;
     const spsh__archive_index *index;
@@ -43,6 +52,10 @@ struct spsh__view_folder {
     spsh__name_index on_disk; /* disk names, which hide members */
     bool looks;               /* on_disk is incomplete for lack of memory: check the disk for each
                                  member */
+    char path[];
 };
+
+/* Note an errno for spsh__view_check if it is a failure of a disk or a file server. */
+void spsh__view_note_failure(const spsh__view *view, const char *path, int os_errno);
 
 #endif

@@ -420,6 +420,11 @@ static spsh_status scan_corpus(spsh__plan_scan *scan, const char *root, spsh_err
         rc = scan_view(scan, view, err);
     if (rc == SPSH_OK)
         rc = spsh__view_scan_ends(view, &observer, err);
+    /* A failure of a file server may be the cause of another error, such as an unknown layout. */
+    if (view != NULL && rc != SPSH_E_CANCELED && rc != SPSH_E_NO_MEMORY) {
+        const spsh_status failed = spsh__view_check(view, err);
+        rc = failed != SPSH_OK ? failed : rc;
+    }
     spsh__view_close(view);
     return rc;
 }

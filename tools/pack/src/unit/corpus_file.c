@@ -7,8 +7,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
+#include "common/os_error.h"
 #include "speechshard/inside.h"
+
+/* Pauses before a failed read is repeated. A client that opens a file again gets a new handle for a
+ * stale one, and a file server may be back after a moment. Longer failures end the pack. */
+static const long pauses_ms[] = {10, 200};
 
 static void reject(spsh__pack_source *source, spsh_reject_reason reason, const char *detail)
 {
@@ -99,8 +105,8 @@ static spsh_status read_open_file(const spsh_io *io, int fd, const spsh__piece *
     return SPSH_OK;
 }
 
-spsh_status spsh__pack_source_read(const spsh_io *io, const spsh__piece *piece, uint64_t size_max,
-                                   spsh__pack_source *ret_source, spsh_error *err)
+static spsh_status read_once(const spsh_io *io, const spsh__piece *piece, uint64_t size_max,
+                             spsh__pack_source *ret_source, spsh_error *err)
 {
     spsh__pack_source source = {0};
     spsh__piece wanted = *piece;
@@ -128,4 +134,20 @@ out:
     if (rc == SPSH_OK)
         *ret_source = source;
     return rc;
+}
+
+spsh_status spsh__pack_source_read(const spsh_io *io, const spsh__piece *piece, uint64_t size_max,
+                                   spsh__pack_source *ret_source, spsh_error *err)
+{
+    spsh_error cause = SPSH_ERROR_INIT;
+    spsh_status rc = read_once(io, piece, size_max, ret_source, &cause);
+
+    for (size_t i = 0; i < sizeof(pauses_ms) / sizeof(pauses_ms[0]); i++) {
+        if (rc != SPSH_E_IO || !spsh__os_error_is_transient(cause.os_errno))
+            break;
+        const struct timespec pause = {0, pauses_ms[i] * 1000000L};
+        (void)nanosleep(&pause, NULL);
+        rc = read_once(io, piece, size_max, ret_source, &cause);
+    }
+    return rc == SPSH_OK ? SPSH_OK : spsh__fail_again(rc, &cause, err);
 }

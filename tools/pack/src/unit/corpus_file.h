@@ -18,7 +18,8 @@ typedef struct spsh__pack_source {
 /**
  * Read a regular file, or a piece of one.
  *
- * Never blocks on a FIFO. A file that changes during the read is rejected.
+ * Never blocks on a FIFO. A file that changes during the read is rejected. If a disk or a file
+ * server fails (os_error.h), the read is repeated twice within a second.
  *
  * @param piece     the file must still have its file_bytes; if they are SPSH_SOURCE_BYTES_UNKNOWN,
  *                  the whole file is read, whatever its size
