@@ -22,6 +22,7 @@
 #include "pack_units.h"
 #include "report/pack_facts.h"
 #include "speechshard/inside.h"
+#include "unit/unit_journal.h"
 
 #define WAIT_MAX_NS UINT64_C(500000000)
 
@@ -174,6 +175,33 @@ static bool is_published(const spsh__pack_state *state)
 
 /* ---- the plan ---- */
 
+/* Remove commit records of another plan, which a killed run has left. A planner that was taken for
+ * dead may have published the same plan by now, and its units may be in work: their records and
+ * folders must stay. Claims of old folders are taken over like those of lost processes. */
+static void remove_foreign_records(const spsh__pack_state *state, const spsh__plan *plan)
+{
+    const spsh_io *io = state->options->io;
+    const char *work = spsh__pack_path(&state->paths, SPSH__PACK_WORK);
+    DIR *open = opendir(work);
+    const struct dirent *entry = NULL;
+
+    while (open != NULL && (entry = readdir(open)) != NULL) {
+        const char *at = entry->d_name + strlen("unit-");
+        uint64_t unit = 0;
+        uint32_t generation = 0;
+        spsh__builder path = {0};
+        if (strncmp(entry->d_name, "unit-", strlen("unit-")) != 0 ||
+            !spsh__take_digits(&at, UINT64_MAX, &unit) || strcmp(at, ".done") != 0 ||
+            spsh__unit_done_load(io, work, plan, unit, &generation, NULL) != SPSH_E_CORRUPT)
+            continue;
+        if (spsh__builder_path(&path, work, entry->d_name) != NULL)
+            (void)io->unlink_fn(io->user, (const char *)path.data);
+        spsh__builder_free(&path);
+    }
+    if (open != NULL)
+        (void)closedir(open);
+}
+
 /* Make the plan and publish it. For a published dataset the plan is only compared with it. */
 static spsh_status build_plan(spsh__pack_state *state, const spsh__own_claim *claim,
                               spsh_error *err)
@@ -183,14 +211,14 @@ static spsh_status build_plan(spsh__pack_state *state, const spsh__own_claim *cl
     spsh__plan plan = {0};
     spsh_error cause = SPSH_ERROR_INIT;
 
-    spsh__pack_remove_units(options->io, &state->paths);
     spsh_status rc = spsh__plan_build(options, work, claim->folder, &plan, err);
     if (rc == SPSH_OK)
         rc = spsh__merge_check_damage(options, &plan, err);
     if (rc == SPSH_OK && is_published(state)) {
         rc = compare_with_plan(state, &plan, err);
         spsh__pack_remove_temporaries(options->io, &state->paths);
-    } else if (rc == SPSH_OK) {
+    } else if (rc == SPSH_OK && !spsh__pack_has_plan(options->io, &state->paths)) {
+        remove_foreign_records(state, &plan);
         rc = spsh__plan_publish(options, work, &plan, &cause);
         rc = rc == SPSH_E_EXISTS ? SPSH_OK : spsh__fail_again(rc, &cause, err);
     }

@@ -123,11 +123,6 @@ static bool is_temporary(const char *name)
     return strstr(name, ".tmp-") != NULL;
 }
 
-static bool is_of_unit(const char *name)
-{
-    return strncmp(name, "unit-", 5) == 0 || strncmp(name, "merge.", 6) == 0;
-}
-
 static bool is_of_share(const char *name)
 {
     return strncmp(name, SPSH__SHARE_PREFIX, strlen(SPSH__SHARE_PREFIX)) == 0;
@@ -192,11 +187,6 @@ void spsh__pack_remove_temporaries(const spsh_io *io, const spsh__pack_paths *pa
 void spsh__pack_remove_plan_files(const spsh_io *io, const char *folder)
 {
     remove_matching(io, folder, is_of_plan);
-}
-
-void spsh__pack_remove_units(const spsh_io *io, const spsh__pack_paths *paths)
-{
-    remove_matching(io, spsh__pack_path(paths, SPSH__PACK_WORK), is_of_unit);
 }
 
 void spsh__pack_remove_shares(const spsh_io *io, const spsh__pack_paths *paths)

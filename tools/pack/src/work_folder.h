@@ -46,8 +46,6 @@ void spsh__pack_remove_temporaries(const spsh_io *io, const spsh__pack_paths *pa
 void spsh__pack_remove_folder(const spsh_io *io, const char *folder);
 /** Remove a plan and the files that it refers to from the folder of its claim. */
 void spsh__pack_remove_plan_files(const spsh_io *io, const char *folder);
-/** Remove the state of units and merges, which belongs to no plan. */
-void spsh__pack_remove_units(const spsh_io *io, const spsh__pack_paths *paths);
 /** Remove the records of finished shares, so that parts look at each unit again. */
 void spsh__pack_remove_shares(const spsh_io *io, const spsh__pack_paths *paths);
 /** Remove the whole state, first the plan. Does nothing if the plan cannot be removed. */
