@@ -23,7 +23,6 @@
 #define SORTER_BYTES_MIN     (UINT64_C(1) << 20)
 
 enum {
-    SHARDS_OPEN_MAX = 64,
     UNIT_MAX = 999999,
     NUMBER_MAX = 999,
     PATH_BYTES_MAX = 4000,
@@ -347,7 +346,7 @@ static spsh_status open_parts(spsh__publish *p, spsh_error *err)
                                              .io = p->io,
                                              .dataset_path = p->opt.path,
                                              .shard_count = p->opt.seal_count,
-                                             .open_max = SHARDS_OPEN_MAX,
+                                             .open_max = SPSH__PUBLISH_SHARDS_OPEN,
                                              .seal_fn = seal_of,
                                              .user = p};
     p->groups = spsh__names_new(&p->allocator);

@@ -39,6 +39,9 @@ typedef struct spsh__group_sum {
     uint64_t samples;
 } spsh__group_sum;
 
+/* Number of shards that are kept open. */
+enum { SPSH__PUBLISH_SHARDS_OPEN = 256 };
+
 /* Number of sorter entries or rows between two progress reports. */
 #define SPSH__PUBLISH_STEP UINT64_C(65536)
 

@@ -330,9 +330,10 @@ typedef struct made {
 } made;
 
 /* Units of one shard; each has four one-sample records; utterance i of the list views record i % 4.
- */
-static void make_dataset(made *dataset, const char *name, uint64_t units, uint64_t rows,
-                         void (*id_of)(uint64_t unit, uint64_t row, char id[64]))
+ * flags: of all records; their PCM hashes are 0. */
+static void make_flagged_dataset(made *dataset, const char *name, uint64_t units, uint64_t rows,
+                                 uint32_t flags,
+                                 void (*id_of)(uint64_t unit, uint64_t row, char id[64]))
 {
     char directory[700];
     uint8_t payload[4096];
@@ -358,7 +359,8 @@ static void make_dataset(made *dataset, const char *name, uint64_t units, uint64
                                         .channels = 1,
                                         .codec = SPSH_CODEC_PCM,
                                         .format = SPSH_SAMPLE_I16,
-                                        .bits_per_sample = 16};
+                                        .bits_per_sample = 16,
+                                        .flags = flags};
             spsh_record with_size = record;
             REQUIRE(spsh_pcm_encode(&sample, 1, 1, payload, sizeof(payload), &payload_bytes,
                                     NULL) == SPSH_OK);
@@ -378,6 +380,12 @@ static void make_dataset(made *dataset, const char *name, uint64_t units, uint64
     }
 }
 
+static void make_dataset(made *dataset, const char *name, uint64_t units, uint64_t rows,
+                         void (*id_of)(uint64_t unit, uint64_t row, char id[64]))
+{
+    make_flagged_dataset(dataset, name, units, rows, 0, id_of);
+}
+
 static spsh_status publish_made(const made *dataset, uint64_t memory_bytes,
                                 spsh_dataset_info *ret_info, spsh_error *err)
 {
@@ -385,7 +393,7 @@ static spsh_status publish_made(const made *dataset, uint64_t memory_bytes,
     opt.path = dataset->path;
     opt.seals = dataset->seals;
     opt.seal_count = dataset->seal_count;
-    opt.dedupe = SPSH_DEDUPE_BYTES;
+    opt.dedupe = SPSH_DEDUPE_PCM;
     opt.memory_bytes = memory_bytes;
     return spsh_dataset_publish(&opt, ret_info, err);
 }
@@ -456,7 +464,7 @@ static void test_canceling_at_every_call(void)
         CHECK_U64(c.calls, rc == SPSH_OK ? n : n + 1);
         check_no_leftovers(dataset.path);
         if (rc == SPSH_OK) {
-            CHECK_U64(c.phases, 6);
+            CHECK_U64(c.phases, 7);
             break;
         }
         CHECK(strstr(err.message, "canceled") != NULL);
@@ -505,6 +513,39 @@ static void test_little_memory_gives_the_same(void)
     free(rows);
     spsh_reader_close(reader);
     spsh_dataset_close(dataset);
+}
+
+/* The PCM hashes of all records are equal, their samples are not. The first eight different ones
+ * are kept for comparison. Sample 12 is the tenth, and appears twice. */
+static void test_different_audio_of_equal_hashes(void)
+{
+    enum { UNITS = 7, ROWS = 4 * UNITS, KEPT_MAX = 8 };
+    made dataset;
+    spsh_row rows[ROWS];
+    uint64_t kept_samples[KEPT_MAX];
+    uint64_t kept_rows[KEPT_MAX];
+    uint64_t kept = 0;
+    uint64_t copies = 0;
+    spsh_dataset_info info = SPSH_DATASET_INFO_INIT;
+    make_flagged_dataset(&dataset, "equal-hashes", UNITS, 4, SPSH_RECORD_PCM_HASH, unique_id);
+    CHECK_I64(publish_made(&dataset, 0, &info, NULL), SPSH_OK);
+    spsh_dataset *opened = open_dataset(dataset.path);
+    REQUIRE(spsh_dataset_rows(opened, 0, ROWS, rows, NULL) == SPSH_OK);
+    for (uint64_t i = 0; i < ROWS; i++) {
+        const uint64_t sample = i / 4 * (i % 4);
+        uint64_t k = 0;
+        while (k < kept && kept_samples[k] != sample)
+            k++;
+        CHECK_U64(rows[i].duplicate_of, k < kept ? kept_rows[k] : NONE);
+        copies += k < kept;
+        if (k == kept && kept < KEPT_MAX) {
+            kept_samples[kept] = sample;
+            kept_rows[kept++] = i;
+        }
+    }
+    CHECK(rows[19].duplicate_of == NONE && rows[26].duplicate_of == NONE);
+    CHECK_U64(info.duplicate_count, copies);
+    spsh_dataset_close(opened);
 }
 
 /* ---- failures ---- */
@@ -600,6 +641,7 @@ TEST_MAIN(unit_publish)
     RUN(test_an_id_twice);
     RUN(test_canceling_at_every_call);
     RUN(test_little_memory_gives_the_same);
+    RUN(test_different_audio_of_equal_hashes);
     RUN(test_every_allocation_failure);
     RUN(test_every_io_failure);
     RUN(test_a_crash_at_every_call);

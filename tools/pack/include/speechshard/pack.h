@@ -77,9 +77,9 @@ typedef struct spsh_pack_options {
     spsh_log_fn log_fn;
     /* Phases: "unpack" in bytes of archives, "scan" in files, "pack" in bytes of source audio,
      * "merge" once, and then those of spsh_dataset_publish: "names", "records", and "index" in
-     * shards, "copies", "ids", and "views" in entries. "wait", 0 of 0, is
-     * repeated while other processes make the plan, pack, or merge. A canceled pack resumes when the same call
-     * is repeated. */
+     * shards, "groups" in records, "copies" in pairs of records, "ids" and "views" in entries.
+     * "wait", 0 of 0, is repeated while other processes make the plan, pack, or merge. A canceled
+     * pack resumes when the same call is repeated. */
     spsh_progress_fn progress_fn;
     /* Called before progress_fn in the phase "pack": utterances packed or rejected so far, and rows
      * rejected so far. */
