@@ -87,7 +87,8 @@ static int stopped_rename_new(void *user, const char *from, const char *to)
     spsh_io io = *spsh_io_default();
     io.mkdir_fn = successor_mkdir;
     io.open_fn = successor_open;
-    successor_ran = is_stopped = true;
+    successor_ran = true;
+    is_stopped = true;
     plan_from = from;
     plan_to = to;
     CHECK_I64(pack(&io, false, &successor_units), SPSH_OK);

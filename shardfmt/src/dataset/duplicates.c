@@ -19,9 +19,9 @@
 #include "publish_internal.h"
 
 enum {
-    GROUP_KEY_BYTES = 64, /* what must be equal, padded with zeros */
+    GROUP_KEY_BYTES = 64,                   /* what must be equal, padded with zeros */
     RECORD_KEY_BYTES = GROUP_KEY_BYTES + 8, /* and shard and record, big-endian */
-    PAIR_KEY_BYTES = 24, /* blocks, shards, and records of the first and the later one, big-endian */
+    PAIR_KEY_BYTES = 24,                    /* blocks, shards, and records of both, big-endian */
     BLOCK_SHARDS = SPSH__PUBLISH_SHARDS_OPEN / 2,
     ROUNDS_MAX = 8,
     COMPARE_BYTES = 1 << 18,
