@@ -131,6 +131,27 @@ def pack_after_look(rig):
         rig.unmount(client)
 
 
+def pack_on_slow_disk(rig):
+    """client-0 reads, writes, and syncs slowly, and two of its writes take three leases. It lives, so
+    it keeps its unit, and the other clients wait for it."""
+    rig.mount("client-0", 300, 1, "slow=5", "stall=3000:2")
+    for client in ("client-1", "client-2"):
+        rig.mount(client, 300, 1)
+    rig.start("client-1/slow", "--plan-only").communicate()
+    parts = [rig.part("client-0", "slow", 0)]
+    while not list(rig.backing.glob("slow/.pack/unit-*.g1")) and parts[0].poll() is None:
+        time.sleep(0.001)
+    parts += [rig.part(f"client-{number}", "slow", number) for number in (1, 2)]
+    for number, process in enumerate(parts):
+        messages = rig.finish_part(f"client-{number}", "slow", number, process)
+        if "taking over" in messages:
+            fail(f"a slow part lost a unit: {messages}")
+    rig.merge_on("client-0", "slow")
+    rig.check_backing("slow", "a client with a slow disk")
+    for client in list(rig.clients):
+        rig.unmount(client)
+
+
 def run_round(rig, numbers, number, modes):
     delay_ms = numbers.choice((300, 1500))
     for client in range(CLIENTS):
@@ -158,6 +179,7 @@ def main():
         rig.unmount("client-0")
         try:
             pack_after_look(rig)
+            pack_on_slow_disk(rig)
             for number in range(rounds):
                 modes = [mode for bit, mode in enumerate(("no-links", "lost-replies")) if number >> bit & 1]
                 begin = time.monotonic()
