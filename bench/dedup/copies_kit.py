@@ -4,6 +4,8 @@
     copies_kit.py fetch DEBIAN                 download and unpack the Debian packages with speech
     copies_kit.py make WORK --seed N --data DATA [--debian DEBIAN] [--final] [--per-cell 2]
     copies_kit.py measure WORK --command speechshard [--judge show_pairs] [--final] > table.tsv
+    copies_kit.py judge WORK --command speechshard --data DATA [--debian DEBIAN] [--judge judge_others]
+                        [--share 4] > judge.tsv    millions of pairs that are no copies
 
 `make` draws PER_CELL clips of each language and duration, and makes transforms of each (lists:
 copy_transforms.py). Each clip has all transforms except `more codecs`, of which it has a third.
@@ -25,6 +27,9 @@ as training data and the copies as planted leaks, and both over the others. A co
 judge (show_pairs.c), which compares every offset, finds a class that may drop. A false merge is a
 match of such a class between two utterances without a common recording. A false weaker match is any
 other match of two such utterances, except `reread`. Intervals are 95 % Wilson intervals.
+
+`judge` makes recordings of copy_others.py in the new folder WORK, and lets the judge decide about
+pairs of them, without a search (judge_others.c).
 """
 
 import argparse
@@ -42,6 +47,7 @@ import subprocess
 import sys
 import threading
 
+import copy_others
 import copy_sources
 import copy_transforms
 from copy_sources import BINS, LANGUAGES
@@ -424,6 +430,18 @@ def measure(arguments):
     cells.print(arguments.judge is not None)
 
 
+def judge_others(arguments):
+    os.makedirs(arguments.work)
+    copy_others.make(arguments.work, arguments.data, arguments.debian)
+    datasets = []
+    for name in ("plain", "coded"):
+        datasets.append(os.path.join(arguments.work, f"{name}.spsh"))
+        words = [arguments.command, "pack", os.path.join(arguments.work, "audio", name), "-o", datasets[-1], "--dedupe", "none"]
+        subprocess.run(words, check=True, stdout=subprocess.DEVNULL)
+        subprocess.run([arguments.command, "fingerprint", datasets[-1]], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run([arguments.judge, str(arguments.share), *datasets], check=True)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="action", required=True)
@@ -443,11 +461,18 @@ def main():
     one.add_argument("--command", default="speechshard")
     one.add_argument("--judge")
     one.add_argument("--final", action="store_true")
+    one = commands.add_parser("judge")
+    one.add_argument("work")
+    one.add_argument("--command", default="speechshard")
+    one.add_argument("--data", required=True)
+    one.add_argument("--debian", default="")
+    one.add_argument("--judge", default="judge_others")
+    one.add_argument("--share", type=int, default=4, help="one pair in SHARE of other words and other voices (default: 4)")
     arguments = parser.parse_args()
     if arguments.action == "fetch":
         copy_sources.fetch(arguments.debian)
     else:
-        {"make": make, "measure": measure}[arguments.action](arguments)
+        {"make": make, "measure": measure, "judge": judge_others}[arguments.action](arguments)
 
 
 if __name__ == "__main__":

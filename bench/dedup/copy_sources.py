@@ -37,6 +37,7 @@ CORPORA = (
     ("yesno", r"/yesno/.*(?P<he>)/[^/]*\.wav$"),
     ("music", r"/asterisk/moh/(?P<none>)[^/]*\.wav$"),
 )
+NOISES = ("noise", r"/esc10-noise/\d+ - (?P<none>)(?P<word>[^/]*)/[^/]*\.ogg$")  # only in copy_others.py
 ONLY_NEGATIVE = {"digits", "yesno", "music"}
 VOICES = {"librispeech", "digits"}  # held back by voice
 
@@ -66,12 +67,12 @@ def versions(folder):
     return sorted(name.rsplit("_", 1)[0].replace("_", " ").replace("%3a", ":") for name in os.listdir(folder) if name.endswith(".deb"))
 
 
-def find(*folders):
+def find(*folders, corpora=CORPORA):
     """All recordings, in the order of their paths. Links to folders are not followed."""
     found = []
     for folder in folders:
         for path in sorted(os.path.join(root, name) for root, _, names in os.walk(folder) for name in names):
-            for corpus, pattern in CORPORA:
+            for corpus, pattern in corpora:
                 match = re.search(pattern, path)
                 if match and not os.path.islink(path):
                     parts = match.groupdict()

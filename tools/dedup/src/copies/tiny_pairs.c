@@ -84,9 +84,8 @@ static spsh_bytes name_of(spsh_bytes id)
     return (spsh_bytes){id.data + first, end - first};
 }
 
-/* Whether the judge sees some active speech, but less than the search needs. A print frame covers
- * 240 ms more than the 16 ms that active_ms counts. */
-static bool is_tiny(const spsh__segment_row *row)
+/* A print frame covers 240 ms more than the 16 ms that active_ms counts. */
+bool spsh__is_tiny(const spsh__segment_row *row)
 {
     return row->active_ms > 0 && row->active_ms + 240 < 1000 * SPSH__TINY_ACTIVE_S;
 }
@@ -98,7 +97,7 @@ static spsh_status take_utterance(finder *f, uint64_t ordinal, spsh_error *err)
     if (spsh__print_set_side(f->set, ordinal) == SPSH_SIDE_NONE)
         return SPSH_OK;
     spsh_status rc = spsh__print_set_row(f->set, ordinal, &row, NULL, err);
-    if (rc != SPSH_OK || (row.flags & SPSH__ROW_DECODED) == 0 || !is_tiny(&row))
+    if (rc != SPSH_OK || (row.flags & SPSH__ROW_DECODED) == 0 || !spsh__is_tiny(&row))
         return rc;
     rc = spsh__set_readers_metadata(&f->readers, ordinal, &utterance, err);
     if (rc == SPSH_OK)

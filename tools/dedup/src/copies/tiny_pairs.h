@@ -24,6 +24,8 @@ typedef struct spsh__tiny_options {
     spsh__call_watch *watch;       /* may be NULL */
 } spsh__tiny_options;
 
+/* Whether the judge sees some active speech, but less than the search needs. */
+bool spsh__is_tiny(const spsh__segment_row *row);
 /* Return the thresholds for these clips. */
 spsh__align_limits spsh__tiny_limits(void);
 
