@@ -264,9 +264,10 @@ static void print_table(void)
     for (size_t i = 0; i < CLOSENESS_BINS; i++)
         printf("\tclose_%g", closeness_mins[i]);
     printf("\n");
-    for (size_t at = 0; at < corpus_count * KINDS * 2 * BINS; at++) {
-        const size_t corpus = at / (KINDS * 2 * BINS);
-        const size_t which = at / (2 * BINS) % KINDS;
+    const size_t cells_per_corpus = (size_t)KINDS * 2 * BINS;
+    for (size_t at = 0; at < corpus_count * cells_per_corpus; at++) {
+        const size_t corpus = at / cells_per_corpus;
+        const size_t which = at / ((size_t)2 * BINS) % KINDS;
         const size_t side = at / BINS % 2;
         const cell *in = &cells[corpus][which][side][at % BINS];
         if (in->pairs == 0)
