@@ -449,7 +449,7 @@ def test_usage():
     bad("DATASET is missing", "dedupe", status=2)
     bad("PLAN is missing", "apply", status=2)
     bad("--part needs", "dedupe", one, "--part", "0/2", status=2)
-    bad("--part '2/2' is not a part", "dedupe", one, "-o", "x", "--part", "2/2", status=2)
+    bad("--part 2/2: not a part", "dedupe", one, "-o", "x", "--part", "2/2", status=2)
     bad("--exact-only compares no audio", "dedupe", one, "--exact-only", "--search", "deep", status=2)
     bad("not one of the given datasets", "dedupe", one, "--prefer", work / "two.spsh", status=2)
     bad("no dataset has the split 'tarin'", "dedupe", one, "--drop-from", "tarin", status=2)

@@ -47,7 +47,7 @@ verify_parts() {
         "$command" verify --json --decode --quiet --part "$part" "$d" || true
     done | grep -v '"type":"summary"' | sort
 }
-want_usage "'2/2' is not a part" verify "$good" --part 2/2
+want_usage '--part 2/2: not a part' verify "$good" --part 2/2
 
 reset
 shard=$d/shards/000000-000.spsh

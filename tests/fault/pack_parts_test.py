@@ -285,7 +285,7 @@ def test_killed_merge(rig):
 
 
 def test_usage(rig):
-    for options, text in ((["--merge"], "--merge needs --part"), (["--part", "3/3"], "is not a part"),
+    for options, text in ((["--merge"], "--merge needs --part"), (["--part", "3/3"], "3/3: not a part"),
                           (["--plan-only", "--part", "0/2"], "excludes --part"), (["--lease", "0"], "--lease")):
         rig.pack("usage", *options, status=2)
         if text not in rig.message:

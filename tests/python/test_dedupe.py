@@ -2,12 +2,14 @@
 resumable, and plain objects."""
 
 import json
+import os
 import pickle
 import shutil
 import signal
 import subprocess
 import sys
 import unittest
+import unittest.mock
 
 import support  # first: it skips where the package is missing
 import speechshard
@@ -193,10 +195,12 @@ class DedupeTest(CopyTest):
         """Part 1 waits for the fingerprints of the only shard, which are part 0's."""
         path, other = self.fresh(), self.work / "whole.jsonl"
         said = []
-        first = speechshard.dedupe(
-            path, self.plan, part="1/2", log=lambda level, text: said.append(text)
-        )
+        with unittest.mock.patch.dict(os.environ, {"JOB_COMPLETION_INDEX": "1"}):
+            first = speechshard.dedupe(
+                path, self.plan, part="auto/2", log=lambda level, text: said.append(text)
+            )
         self.assertIsNone(first)
+        self.assertEqual(said[0], "part 1/2 (Kubernetes Indexed Job)")
         self.assertIn("again", said[-1])
         self.assertFalse(self.plan.exists())
         self.assertIsNotNone(speechshard.dedupe(path, self.plan, part="0/2"))
@@ -238,7 +242,7 @@ class DedupeTest(CopyTest):
         refused(speechshard.InvalidArgumentError, "excludes search", dataset, exact_only=True,
                 search="deep")  # fmt: skip
         refused(speechshard.InvalidArgumentError, "part needs output", dataset, part="0/2")
-        refused(ValueError, 'part must be "I/N"', dataset, self.plan, part="2/2")
+        refused(ValueError, "part 2/2: not a part", dataset, self.plan, part="2/2")
         refused(ValueError, 'did you mean "longest"', dataset, keep="longst")
         refused(TypeError, "did you mean 'drop_from'", dataset, drop_form="x")
         with self.assertRaisesRegex(speechshard.CorruptError, "plan.jsonl"):
@@ -326,9 +330,11 @@ class AuditTest(CopyTest):
 
     def test_parts(self):
         said = []
-        for part in range(2):
+        for part in "0/2", "auto/2":
             log = lambda level, text: said.append(text)
-            self.assertIsNone(self.audit(part=f"{part}/2", log=log))
+            with unittest.mock.patch.dict(os.environ, {"JOB_COMPLETION_INDEX": "1"}):
+                self.assertIsNone(self.audit(part=part, log=log))
+        self.assertIn("part 1/2 (Kubernetes Indexed Job)", said)
         self.assertIn("without a part", said[-1])
         report = self.audit()
         self.assertIsNotNone(report)

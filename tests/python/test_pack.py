@@ -13,6 +13,7 @@ import subprocess
 import sys
 import threading
 import unittest
+import unittest.mock
 from pathlib import Path
 
 import support  # first: it skips where the package is missing
@@ -31,6 +32,11 @@ def stop_at(phase):
             raise support.Stop(f"{at} {done}")
 
     return progress
+
+
+def environment(**variables):
+    """Replace all environment variables."""
+    return unittest.mock.patch.dict(os.environ, variables, clear=True)
 
 
 class PackTest(unittest.TestCase):
@@ -380,9 +386,18 @@ class PackTest(unittest.TestCase):
         speechshard.pack(self.long, self.output, part="0/2", merge=True, **SMALL)
         self.assertEqual(support.tree(self.output), want)
 
+    def test_parts_of_processes_of_mpirun(self):
+        want = self.packed_by_command(self.long, *SMALL_WORDS)
+        for rank in "1", "0":
+            with environment(OMPI_COMM_WORLD_RANK=rank, OMPI_COMM_WORLD_SIZE="2"):
+                report = speechshard.pack(self.long, self.output, part="auto", **SMALL)
+            self.assertTrue(report.share and report.ok)
+        speechshard.merge(self.output, lease=5)
+        self.assertEqual(support.tree(self.output), want)
+
     def test_wrong_parts(self):
-        for part in "2/2", "1", "auto", "1/2/3", "-1/2":
-            with self.assertRaisesRegex(ValueError, "such as \"3/16\""):
+        for part in "2/2", "1", "1/2/3", "-1/2":
+            with self.assertRaisesRegex(ValueError, f"part {part}: not a part: '0/4' is the first"):
                 speechshard.pack(self.corpus, self.output, part=part)
         with self.assertRaisesRegex(ValueError, "part and plan_only exclude each other"):
             speechshard.pack(self.corpus, self.output, part="0/2", plan_only=True)
@@ -455,6 +470,47 @@ class VerifyTest(unittest.TestCase):
         self.assertEqual(parts[0].damage + parts[1].damage, whole.damage)
         with self.assertRaisesRegex(ValueError, "part"):
             speechshard.verify(path, part="2/2")
+
+    def test_parts_of_launchers_and_job_arrays(self):
+        part = speechshard.verify(self.whole, part="1/2")
+        for text, source, variables in (
+            ("auto", "Slurm array", {"SLURM_ARRAY_TASK_ID": "1", "SLURM_ARRAY_TASK_COUNT": "2"}),
+            ("auto", "srun", {"SLURM_PROCID": "1", "SLURM_STEP_ID": "0", "SLURM_NTASKS": "2"}),
+            ("auto", "mpirun", {"OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_SIZE": "2"}),
+            ("auto", "pmi", {"PMI_RANK": "1", "PMI_SIZE": "2"}),
+            ("auto", "SGE array", {"SGE_TASK_ID": "2", "SGE_TASK_FIRST": "1", "SGE_TASK_LAST": "2"}),
+            ("auto/2", "Kubernetes Indexed Job", {"JOB_COMPLETION_INDEX": "1"}),
+            ("auto/2", "PBS array", {"PBS_ARRAY_INDEX": "1"}),
+        ):
+            messages = []
+            with self.subTest(source), environment(**variables):
+                report = speechshard.verify(self.whole, part=text, log=lambda *m: messages.append(m))
+                self.assertEqual(report, part)
+                self.assertEqual(messages, [(logging.INFO, f"part 1/2 ({source})")])
+
+    def test_wrong_parts_are_those_of_the_command(self):
+        for text, want, variables in (
+            ("2/2", "not a part: '0/4' is the first", {}),
+            ("1", "not a part: '0/4' is the first", {}),
+            ("auto/0", "not auto or auto/N", {}),
+            ("auto/", "not auto or auto/N", {}),
+            ("auto", "no variables of a job array or of a launcher are set", {}),
+            ("auto/2", "no variables of a job array or of a launcher are set", {}),
+            ("auto", "does not set the number of parts: give it as auto/N", {"PBS_ARRAY_INDEX": "1"}),
+            ("auto/2", "the last of 2 parts is 1", {"JOB_COMPLETION_INDEX": "2"}),
+            ("auto", "SLURM_ARRAY_TASK_ID is '1x', not a number", {"SLURM_ARRAY_TASK_ID": "1x"}),
+            ("auto", "SGE_TASK_LAST is 'two'", {"SGE_TASK_ID": "1", "SGE_TASK_LAST": "two"}),
+            ("auto/3", "3 parts are given, but the mpirun has 2",
+             {"OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_SIZE": "2"}),
+        ):  # fmt: skip
+            with self.subTest(text, variables=variables), environment(**variables):
+                with self.assertRaises(speechshard.InvalidArgumentError) as raised:
+                    speechshard.verify(self.whole, part=text)
+                words = [support.COMMAND, "verify", self.whole, "--part", text]
+                done = subprocess.run(words, stderr=subprocess.PIPE, encoding="utf-8")
+            self.assertIn(want, str(raised.exception))
+            self.assertEqual(done.returncode, 2)
+            self.assertIn(f"--{raised.exception}", done.stderr)
 
     def test_damage_is_what_the_command_finds(self):
         path = self.damaged()

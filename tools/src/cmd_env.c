@@ -4,15 +4,13 @@
 #include <string.h>
 
 #include "cli/cli.h"
-#include "cli/part.h"
 #include "commands.h"
 #include "common/json_out.h"
 #include "speechshard/train.h"
 
-/* part, error: of spsh__part_find; one of them is not filled in. */
-static int put_json(const spsh_train_world *w, const spsh__job_part *part, const spsh_error *error)
+/* part: NULL after the failure that error describes. */
+static int put_json(const spsh_train_world *w, const spsh_job_part *part, const spsh_error *error)
 {
-    const bool has_part = part->source[0] != '\0';
     spsh_json *json = spsh__json_new();
     spsh__json_put_string(json, "launcher", w->launcher);
     spsh__json_put_u64(json, "rank", w->rank);
@@ -27,18 +25,18 @@ static int put_json(const spsh_train_world *w, const spsh__job_part *part, const
     spsh__json_put_u64(json, "restart_count", w->restart_count);
     spsh__json_put_string(json, "comm", w->comm);
     spsh__json_put_bool(json, "has_mpi", w->has_mpi);
-    spsh__json_put_string(json, "part_source", has_part ? part->source : NULL);
-    spsh__json_put_string(json, "part_error", has_part ? NULL : error->message);
-    if (has_part)
+    spsh__json_put_string(json, "part_source", part != NULL ? part->source : NULL);
+    spsh__json_put_string(json, "part_error", part != NULL ? NULL : error->message);
+    if (part != NULL)
         spsh__json_put_u64(json, "part", part->index);
-    if (has_part && part->count != 0)
+    if (part != NULL && part->count != 0)
         spsh__json_put_u64(json, "part_count", part->count);
     return spsh__cli_json(json);
 }
 
-static void print_part(const spsh__job_part *part, const spsh_error *error)
+static void print_part(const spsh_job_part *part, const spsh_error *error)
 {
-    if (part->source[0] == '\0')
+    if (part == NULL)
         (void)printf("part: %s\n", error->message);
     else if (part->count == 0)
         (void)printf("part: %" PRIu64 " (%s), which does not set the number of parts: --part "
@@ -70,7 +68,7 @@ int spsh__cmd_env(int argc, char **argv)
 {
     bool json = false;
     spsh_train_world world = SPSH_TRAIN_WORLD_INIT;
-    spsh__job_part part = {0};
+    spsh_job_part part = SPSH_JOB_PART_INIT;
     spsh_error err = SPSH_ERROR_INIT;
     const spsh_cli_option options[] = {
         {"json", 0, SPSH_CLI_FLAG, NULL, "print JSON", &json, 0, 0},
@@ -99,10 +97,10 @@ int spsh__cmd_env(int argc, char **argv)
         return spsh__cli_usage("env", "unexpected argument '%s'; env takes none", args.operands[0]);
     if (spsh_train_world_find(&world, &err) != SPSH_OK)
         return spsh__cli_finish(spsh__cli_fail(NULL, &err));
-    (void)spsh__part_find(0, &part, &err);
+    const spsh_job_part *found = spsh_job_part_find(NULL, &part, &err) == SPSH_OK ? &part : NULL;
     if (json)
-        return spsh__cli_finish(put_json(&world, &part, &err));
+        return spsh__cli_finish(put_json(&world, found, &err));
     print_world(&world);
-    print_part(&part, &err);
+    print_part(found, &err);
     return spsh__cli_finish(SPSH_EXIT_DONE);
 }

@@ -193,7 +193,8 @@ static int fill(audit_call *c)
     o->threads = (uint32_t)c->jobs;
     o->flags = c->speed_grid ? SPSH_AUDIT_SPEED_GRID : 0;
     o->profile = (spsh_text_profile)c->profile;
-    return o->command == NULL ? -1 : spsh__py_part_parse(c->part, &o->part, &o->part_count);
+    return o->command == NULL ? -1
+                              : spsh__py_part_take(&c->work, c->part, &o->part, &o->part_count);
 }
 
 /* ---- the report ---- */
@@ -364,10 +365,10 @@ static char doc[] =
     "keywords are the options of `speechshard audit`; `speechshard audit --help` describes them.\n"
     "The report has the same bytes as the command's. report.ok is false where the command exits\n"
     "with 1: more of a test split leaks than fail_on allows. A call that was stopped resumes when\n"
-    "it is repeated. With part=\"I/N\", it does one share of the work and returns None; the same\n"
-    "call without part, after all parts, returns the report. With estimate=True, it measures a\n"
-    "few utterances, writes nothing, and returns a CostEstimate.\n\n"
-    "help(speechshard.pack) describes progress and log.\n";
+    "it is repeated. With part, it does one share of the work and returns None; the same call\n"
+    "without part, after all parts, returns the report. With estimate=True, it measures a few\n"
+    "utterances, writes nothing, and returns a CostEstimate.\n\n"
+    "help(speechshard.pack) describes part, progress, and log.\n";
 
 static PyMethodDef methods[] = {
     {"audit", SPSH_PY_KEYWORDS(audit), METH_VARARGS | METH_KEYWORDS, doc },

@@ -259,6 +259,8 @@ int spsh__py_log_drain(spsh__py_log *log, PyObject *callable);
 /* Deliver the queued messages. Call with no exception set. Returns -1 with the callable's
  * exception; the remaining messages are lost. */
 int spsh__py_log_pass(spsh__py_log *log, PyObject *callable);
+/* Deliver one message at once. Returns -1 with the callable's exception. */
+int spsh__py_log_line(PyObject *callable, spsh_log_level level, const char *text);
 
 /* ---- py_options.c: the keywords of Loader ---- */
 

@@ -145,7 +145,7 @@ static int fill(dedupe_call *c, const char *command)
     o->search = (spsh_dedupe_search)c->search;
     o->keep = (spsh_dedupe_keep)c->keep;
     o->contained = (spsh_dedupe_contained)c->contained;
-    return spsh__py_part_parse(c->part, &o->part, &o->part_count);
+    return spsh__py_part_take(&c->work, c->part, &o->part, &o->part_count);
 }
 
 static int check(const dedupe_call *c)
@@ -381,10 +381,9 @@ static char doc[] =
     "plan, as JSON lines. None: only report. The keywords are the options of `speechshard\n"
     "dedupe`; `speechshard dedupe --help` describes them. The plan has the same bytes as the\n"
     "command's. A call that was stopped resumes when it is repeated with the same output or work.\n"
-    "With part=\"I/N\", the call returns None unless it completes the last part. With "
-    "estimate=True\n"
-    "it measures a few utterances, writes nothing, and returns a CostEstimate.\n\n"
-    "help(speechshard.pack) describes progress and log.\n";
+    "With part, the call returns None unless it completes the last part. With estimate=True it\n"
+    "measures a few utterances, writes nothing, and returns a CostEstimate.\n\n"
+    "help(speechshard.pack) describes part, progress, and log.\n";
 
 /* ---- plans ---- */
 

@@ -3,12 +3,13 @@
  * The command's options have the same names and values, with hyphens instead of underscores. Types
  * and ranges are checked here, and combinations of options in the library.
  */
+#include <inttypes.h>
 #include <string.h>
 
 #include "py_work.h"
 #include "speechshard/decimal.h"
-#include "speechshard/inside.h"
 #include "speechshard/nearest_word.h"
+#include "speechshard/train.h"
 
 enum { KEYWORDS_MAX = 64 };
 
@@ -180,20 +181,21 @@ int spsh__py_take_size(const spsh__py_keyword *keyword, PyObject *value, spsh__p
     return check_number(keyword, *(uint64_t *)place);
 }
 
-int spsh__py_part_parse(const char *text, uint64_t *ret_part, uint64_t *ret_count)
+int spsh__py_part_take(const spsh__py_work *work, const char *text, uint64_t *ret_part,
+                       uint64_t *ret_count)
 {
-    uint64_t part = 0, count = 0;
-    const char *at = text;
+    spsh_job_part part = SPSH_JOB_PART_INIT;
+    spsh_error err = SPSH_ERROR_INIT;
+    char line[128];
     if (text == NULL)
         return 0;
-    if (!spsh__take_digits(&at, UINT64_MAX, &part) || *at++ != '/' ||
-        !spsh__take_digits(&at, UINT64_MAX, &count) || *at != '\0' || part >= count)
-        return SPSH_PY_FAIL(PyExc_ValueError,
-                            "part must be \"I/N\", such as \"0/4\", with I below N, not \"%s\"",
-                            text);
-    *ret_part = part;
-    *ret_count = count;
-    return 0;
+    if (spsh_job_part_find(text, &part, &err) != SPSH_OK)
+        return SPSH_PY_FAIL(spsh__py.invalid_error, "part %s: %s", text, err.message);
+    *ret_part = part.index;
+    *ret_count = part.count;
+    PyOS_snprintf(line, sizeof(line), "part %" PRIu64 "/%" PRIu64 " (%s)", part.index, part.count,
+                  part.source);
+    return part.source[0] == '\0' ? 0 : spsh__py_log_line(work->log, SPSH_LOG_INFO, line);
 }
 
 /* ---- progress and messages ---- */

@@ -121,6 +121,11 @@ static int hand_on(PyObject *callable, int level, const char *text, bool goes_on
     return failed ? -1 : 0;
 }
 
+int spsh__py_log_line(PyObject *callable, spsh_log_level level, const char *text)
+{
+    return hand_on(callable, level_number(level), text, false);
+}
+
 static message *take_messages(spsh__py_log *log, int *ret_lost)
 {
     pthread_mutex_lock(&log->mutex);

@@ -3,7 +3,6 @@
 
 #include "py_work.h"
 #include "speechshard/decimal.h"
-#include "speechshard/inside.h"
 #include "speechshard/nearest_word.h"
 #include "speechshard/options.h"
 #include "speechshard/pack.h"
@@ -15,13 +14,12 @@ static PyObject *report_class;
 typedef struct pack_call {
     spsh__py_work work;
     spsh__py_texts corpora, columns;
-    const char *output, *layout, *domain, *split;
+    const char *output, *layout, *domain, *split, *part_text;
     uint64_t rejects_max_ppm;
     uint64_t rate_hz, shard_bytes, memory_bytes, jobs;
     int codec, dedupe, order, split_from, wds_key, decoder;
     const char *plugin; /* path of FFmpeg's plug-in; NULL: search for the plug-in */
-    uint64_t part[2];   /* part and count; count 0: no part */
-    uint64_t lease_s;
+    uint64_t part, part_count, lease_s;
     bool trusts_headers, follows_links, is_strict;
     bool is_plan_only, merges_parts;
     bool is_merge; /* a call of merge, not of pack */
@@ -81,23 +79,6 @@ static int take_layout(const spsh__py_keyword *keyword, PyObject *value, spsh__p
                         near);
 }
 
-/* "3/16" */
-static int take_part(const spsh__py_keyword *keyword, PyObject *value, spsh__py_work *work,
-                     void *place)
-{
-    uint64_t *part = (uint64_t *)place;
-    const char *text = NULL;
-    if (spsh__py_take_text(keyword, value, work, (void *)&text) != 0)
-        return -1;
-    if (spsh__take_digits(&text, UINT32_MAX, &part[0]) && *text++ == '/' &&
-        spsh__take_digits(&text, UINT32_MAX, &part[1]) && *text == '\0' && part[0] < part[1])
-        return 0;
-    return SPSH_PY_FAIL(PyExc_ValueError,
-                        "%s %R: not \"I/N\", where I is 0 to N - 1, such as \"3/16\"; only the "
-                        "command reads the variables of schedulers",
-                        keyword->name, value);
-}
-
 static const spsh__py_choice codecs[] = {
     {"keep", SPSH_PACK_KEEP},
     {"flac", SPSH_PACK_FLAC},
@@ -155,7 +136,7 @@ static const spsh__py_keyword keywords[] = {
     {"follow_links",  spsh__py_take_flag,  AT(follows_links),   NULL,        0, 0},
     {"strict",        spsh__py_take_flag,  AT(is_strict),       NULL,        0, 0},
     {"max_rejects",   take_percent,        AT(rejects_max_ppm), NULL,        0, 0},
-    {"part",          take_part,           AT(part),            NULL,        0, 0},
+    {"part",          spsh__py_take_text,  AT(part_text),       NULL,        0, 0},
     {"plan_only",     spsh__py_take_flag,  AT(is_plan_only),    NULL,        0, 0},
     {"merge",         spsh__py_take_flag,  AT(merges_parts),    NULL,        0, 0},
     {"lease",         spsh__py_take_count, AT(lease_s),         NULL,        1, SPSH_PACK_LEASE_S_MAX},
@@ -218,9 +199,9 @@ static void fill(pack_call *c)
     o->follows_links = c->follows_links;
     o->has_keys_to_last_dot = c->wds_key == 1;
     o->is_strict = c->is_strict;
-    o->is_part = c->part[1] != 0;
-    o->part = (uint32_t)c->part[0];
-    o->part_count = (uint32_t)c->part[1];
+    o->is_part = c->part_text != NULL;
+    o->part = (uint32_t)c->part;
+    o->part_count = (uint32_t)c->part_count;
     o->is_plan_only = c->is_plan_only;
     o->merges_parts = c->merges_parts;
     o->lease_s = (uint32_t)c->lease_s;
@@ -462,7 +443,8 @@ static PyObject *call(bool is_merge, PyObject *args, PyObject *given)
     spsh_error err = SPSH_ERROR_INIT;
     PyObject *report = NULL;
     if (spsh__py_arguments_parse(is_merge ? &merge_function : &function, args, given, &c.work) ==
-        0) {
+            0 &&
+        spsh__py_part_take(&c.work, c.part_text, &c.part, &c.part_count) == 0) {
         fill(&c);
         if (find_plugin(&c) != 0)
             goto out;
@@ -518,7 +500,8 @@ static char doc[] =
     "The same input and options produce the same bytes as the command. A pack that was stopped\n"
     "resumes when the same call, or the same command, is repeated.\n\n"
     "part=\"3/16\" packs the fourth share of 16, and units of machines that are lost; merge()\n"
-    "publishes the dataset after all parts. report.share is true if nothing was published.\n\n"
+    "publishes the dataset after all parts. report.share is true if nothing was published.\n"
+    "\"auto\" takes the part from a job array or from mpirun, and \"auto/16\" only its number.\n\n"
     "report.ok is false if strict=True withheld the dataset, or if more rows were rejected than\n"
     "max_rejects allows. The command exits with 1 then. report.rejects has the reasons.\n\n"
     "  progress  f(phase, done, total), called on this thread at most 20 times per second, and at\n"

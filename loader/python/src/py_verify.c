@@ -179,7 +179,7 @@ static PyObject *verify(PyObject *module, PyObject *args, PyObject *given)
     PyObject *report = NULL;
     c.end = &c.first;
     if (spsh__py_arguments_parse(&function, args, given, &c.work) == 0 &&
-        spsh__py_part_parse(c.part, &c.part_number, &c.part_count) == 0) {
+        spsh__py_part_take(&c.work, c.part, &c.part_number, &c.part_count) == 0) {
         const spsh_status rc = spsh__py_job_run(&c.work, run, &c, &err);
         if (rc == SPSH_OK && PyErr_Occurred() == NULL)
             report = make_report(&c);
@@ -206,9 +206,9 @@ static char doc[] =
     "    for damage in report.damage:\n"
     "        print(damage.file, damage.offset, damage.id, damage.message)\n\n"
     "report.ok is true if there is no damage. Raises an exception only if the check cannot run.\n"
-    "With part=\"I/N\", it checks every N-th shard, from shard I on; part 0 also checks the rest.\n"
+    "With part I/N, it checks every N-th shard, from shard I on; part 0 also checks the rest.\n"
     "The keywords are the options of `speechshard verify`. progress counts bytes, in one phase;\n"
-    "help(speechshard.pack) describes progress and log.\n";
+    "help(speechshard.pack) describes part, progress, and log.\n";
 
 static PyMethodDef methods[] = {
     {"verify", SPSH_PY_KEYWORDS(verify), METH_VARARGS | METH_KEYWORDS, doc },

@@ -72,8 +72,10 @@ spsh__py_keyword_fn spsh__py_take_progress, spsh__py_take_log; /* no member */
         NULL, NULL, 0, NULL, 0, 0                                                                  \
     }
 
-/* Parse "I/N" as --part does. text: NULL is fine. */
-int spsh__py_part_parse(const char *text, uint64_t *ret_part, uint64_t *ret_count);
+/* Parse the value of part, as --part does, and log a part that the environment sets. NULL changes
+ * nothing. Call after spsh__py_arguments_parse. */
+int spsh__py_part_take(const spsh__py_work *work, const char *text, uint64_t *ret_part,
+                       uint64_t *ret_count);
 /* Write the call as Python, for pages that show how they were made. Kept by work. */
 const char *spsh__py_call_text(const char *function, PyObject *args, PyObject *keywords,
                                spsh__py_work *work);

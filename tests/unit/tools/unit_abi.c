@@ -191,6 +191,11 @@ static spsh_status give_world(void *ret)
     return spsh_train_world_find((spsh_train_world *)ret, &err);
 }
 
+static spsh_status give_part(void *ret)
+{
+    return spsh_job_part_find("2/3", (spsh_job_part *)ret, &err);
+}
+
 /* Functions that fill a result. stats_get has no status to reject a size with. */
 static const struct {
     const char *name;
@@ -209,6 +214,7 @@ static const struct {
     {"spsh_feature_options_preset", give_preset,   sizeof(spsh_feature_options)},
     {"spsh_augment_options_parse",  give_augment,  sizeof(spsh_augment_options)},
     {"spsh_train_world_find",       give_world,    sizeof(spsh_train_world)    },
+    {"spsh_job_part_find",          give_part,     sizeof(spsh_job_part)       },
 };
 
 enum { CANARY = 0xa5, ROOM_BYTES = 1024, NEWER_BYTES = 24 };

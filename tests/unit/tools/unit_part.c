@@ -5,6 +5,7 @@
 
 #include "cli/cli.h"
 #include "cli/part.h"
+#include "speechshard/train.h"
 #include "spsh_test.h"
 
 #define VARIABLES_MAX 16
@@ -129,10 +130,13 @@ static void test_environments(void)
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         const part_case *c = &cases[i];
         const int before = test_failures;
-        spsh__job_part part = {.index = 77};
+        char text[24];
+        spsh_job_part part = SPSH_JOB_PART_INIT;
         spsh_error err = SPSH_ERROR_INIT;
         set_environment(c->variables);
-        const spsh_status rc = spsh__part_find(c->given, &part, &err);
+        (void)snprintf(text, sizeof(text), "auto/%u", (unsigned)c->given);
+        part.index = 77;
+        const spsh_status rc = spsh_job_part_find(c->given == 0 ? NULL : text, &part, &err);
         CHECK_I64(rc == SPSH_OK, c->source != NULL);
         CHECK_U64(part.index, c->source != NULL ? c->index : 77);
         CHECK_U64(part.count, c->count);
@@ -151,13 +155,13 @@ static void test_each_part_once(void)
         char variables[4][40];
         const char *list[] = {variables[0],      variables[1],     variables[2], variables[3],
                               "SLURM_STEP_ID=0", "SLURM_NTASKS=4", NULL};
-        spsh__job_part part = {0};
+        spsh_job_part part = SPSH_JOB_PART_INIT;
         (void)snprintf(variables[0], 40, "SLURM_ARRAY_TASK_ID=%u", 5 + n / 4 * 2);
         (void)snprintf(variables[1], 40, "SLURM_ARRAY_TASK_MIN=5");
         (void)snprintf(variables[2], 40, "SLURM_PROCID=%u", n % 4);
         (void)snprintf(variables[3], 40, "SLURM_ARRAY_TASK_STEP=2");
         set_environment(list);
-        CHECK_I64(spsh__part_find(12, &part, NULL), SPSH_OK);
+        CHECK_I64(spsh_job_part_find("auto/12", &part, NULL), SPSH_OK);
         CHECK(part.index < 12 && !seen[part.index]);
         seen[part.index] = true;
     }

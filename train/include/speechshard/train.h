@@ -473,6 +473,31 @@ typedef struct spsh_train_world {
 SPSH_API SPSH_NODISCARD spsh_status spsh_train_world_find(spsh_train_world *ret_world,
                                                           spsh_error *err);
 
+/** Part of this process if several processes divide a pack, a search for copies, or other work. */
+typedef struct spsh_job_part {
+    size_t struct_size;
+    uint64_t index;  /* from 0 */
+    uint64_t count;  /* number of parts; 0: unknown */
+    char source[64]; /* "Slurm array", "mpirun", "SGE array and mpirun"; empty: the text */
+} spsh_job_part;
+/* clang-format off */
+#define SPSH_JOB_PART_INIT {sizeof(spsh_job_part), 0, 0, {0}}
+/* clang-format on */
+
+/**
+ * Find the part of this process.
+ *
+ * @param text  "2/3": the last of three parts. "auto": the part that the variables of a job array
+ *              (Slurm, Kubernetes, SGE, PBS, LSF, AWS Batch, Google Batch) or of a launcher
+ *              (spsh_train_world_find) describe. "auto/16": the same of 16 parts. NULL: as "auto",
+ *              but without an error if the variables do not set the count
+ * @return SPSH_OK; SPSH_E_NOT_FOUND: neither an array nor a launcher; SPSH_E_INVALID_ARG: text is
+ *         none of these, or variables are not numbers, contradict each other or the count, or
+ *         describe an array with gaps
+ */
+SPSH_API SPSH_NODISCARD spsh_status spsh_job_part_find(const char *text, spsh_job_part *ret_part,
+                                                       spsh_error *err);
+
 #ifdef __cplusplus
 }
 #endif

@@ -309,7 +309,7 @@ static spsh_status check_against(const variables *v, const spsh__launch *found, 
     return rc;
 }
 
-static const char *from_environment(void *user, const char *name)
+const char *spsh__launch_environment(void *user, const char *name)
 {
     (void)user;
     return getenv(name);
@@ -343,7 +343,7 @@ static spsh_status find_secret(const variables *v, spsh__launch *l, spsh_error *
 spsh_status spsh__launch_find(const char *(*get_fn)(void *user, const char *name), void *user,
                               spsh__launch *ret_launch, spsh_error *err)
 {
-    variables v = {get_fn == NULL ? from_environment : get_fn, user};
+    variables v = {get_fn == NULL ? spsh__launch_environment : get_fn, user};
     spsh__launch found = {0};
     spsh_status rc = SPSH_OK;
     for (size_t i = 0; i < sizeof(launchers) / sizeof(launchers[0]); i++) {

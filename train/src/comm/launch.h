@@ -35,4 +35,7 @@ typedef struct spsh__launch {
 spsh_status spsh__launch_find(const char *(*get_fn)(void *user, const char *name), void *user,
                               spsh__launch *ret_launch, spsh_error *err);
 
+/* A get_fn: getenv. user is unused. */
+const char *spsh__launch_environment(void *user, const char *name);
+
 #endif
