@@ -3,6 +3,8 @@ the time of one plain pack; and processor time of the phases of a claim.
 pack_parts.py BUILD SCRATCH units N: time and memory of the plan, of one part, and of the merge for N
 units. Each unit is one silent file of 256 KiB, stored sparsely in SCRATCH, with other samples at its
 start. It needs about 12 KB of disk per unit.
+pack_parts.py BUILD SCRATCH archives [ROUNDS]: time until there is a plan of eight equal compressed
+archives, made by one process, and by one with a part that waits for it.
 """
 import os
 import pathlib
@@ -10,6 +12,7 @@ import shutil
 import statistics
 import subprocess
 import sys
+import tarfile
 import time
 
 PARTS = 4
@@ -56,6 +59,32 @@ def cost(build, scratch, rounds):
         ratios, walls = [], []
 
 
+def archives(build, scratch, rounds):
+    clips, corpus = scratch / "clips", scratch / "corpus"
+    subprocess.run([build / "tests/make_corpus", clips, "300", "40000"], check=True)
+    corpus.mkdir()
+    for number in range(8):
+        with tarfile.open(corpus / f"{number}.tar.gz", "w:gz", compresslevel=1) as archive:
+            archive.add(clips, str(number))
+    words = [build / "tools/speechshard", "pack", corpus, "--quiet", "-o"]
+    ratios, cpu_ratios, alone = [], [], []
+    for _ in range(rounds):
+        wall, cpu, _ = usage([[*words, scratch / "one", "--plan-only"]])
+        part = subprocess.Popen([*words, scratch / "two", "--part", "0/1"])
+        two_wall, two_cpu, _ = usage([[*words, scratch / "two", "--plan-only"]])
+        part.kill()
+        part.wait()
+        ratios.append(two_wall / wall)
+        cpu_ratios.append(two_cpu / cpu)
+        alone.append(wall)
+        for name in ("one", "two"):
+            shutil.rmtree(scratch / name)
+    content = 8 * sum(path.stat().st_size for path in clips.rglob("*.wav"))
+    print(f"{content / 1e6:.0f} MB of content in 8 archives")
+    print(f"plan with a part that waits / plan alone, {rounds} rounds: wall time {spread(ratios)}, processor time "
+          f"of the planner {spread(cpu_ratios)}; alone: {spread(alone)} s")
+
+
 def wav(number):
     data = number.to_bytes(8, "little") + b"\1\0\2\0"
     size = UNIT_BYTES + 2 * (number % 1000)
@@ -88,6 +117,8 @@ def main():
     scratch.mkdir(parents=True)
     if sys.argv[3] == "cost":
         cost(build, scratch, int(sys.argv[4]) if len(sys.argv) > 4 else 5)
+    elif sys.argv[3] == "archives":
+        archives(build, scratch, int(sys.argv[4]) if len(sys.argv) > 4 else 5)
     else:
         units(build, scratch, int(sys.argv[4]))
     shutil.rmtree(scratch)

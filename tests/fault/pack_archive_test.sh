@@ -57,7 +57,7 @@ if ! strace -o /dev/null true 2>/dev/null; then
     echo "without strace nothing is killed"
     pack_result
 fi
-strace -f -qq -o "$work/trace" -e trace=pwrite64 -e inject=pwrite64:error=ENOSPC:when=2 \
+strace -f -qq -o "$work/trace" -e trace=pwrite64 -e inject=pwrite64:error=ENOSPC:when=4 \
     "$command" pack "$work/corpus" -o "$work/got" "${options[@]}" >/dev/null 2>"$work/message" && fail "a full disk was overlooked"
 grep -q "the disk is full after" "$work/message" || fail "a full disk: $(cat "$work/message")"
 [ ! -e "$work/got" ] || fail "a full disk left something"

@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tarfile
 import tempfile
 import time
 
@@ -16,6 +17,8 @@ from pack_parts_test import Rig, fail, failures, tree
 
 CLIENTS = 3
 TRIES = 12
+# Run a command with the folder of a client at another path. All machines have the same path.
+AT_PATH = ["unshare", "--mount", "sh", "-c", 'mount --bind "$0" "$1" && shift && exec "$@"']
 
 
 class SharedRig(Rig):
@@ -25,9 +28,14 @@ class SharedRig(Rig):
         self.command, self.weak_fs, self.work = command, weak_fs, work
         self.corpus = work / "corpus"
         subprocess.run([make_corpus, self.corpus, "40", "3000"], check=True)
+        for number, path in enumerate(sorted(self.corpus.rglob("*.wav"))[:6]):
+            with tarfile.open(self.corpus / f"more{number}.tar.gz", "w:gz") as archive:
+                archive.add(path, f"archived/{number}.wav")
         self.want = self.pack("want")
         self.backing = work / "backing"
         self.backing.mkdir()
+        self.shared = work / "shared"
+        self.shared.mkdir()
         self.clients = {}
 
     def mount(self, client, delay_ms, seed, *modes):
@@ -48,8 +56,15 @@ class SharedRig(Rig):
         if os.path.ismount(self.work / client) or crash:
             subprocess.run(["umount", "-l", self.work / client], check=False)
 
-    def part(self, client, name, number, *options):
-        return self.start(f"{client}/{name}", "--part", f"{number}/{CLIENTS}", "--lease", "1", *options)
+    def on_client(self, client, words):
+        return [*AT_PATH, str(self.work / client), str(self.shared), *words]
+
+    def pack_on(self, client, name, *options):
+        words = self.on_client(client, self.words(f"shared/{name}", *options))
+        return subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+
+    def part(self, client, name, number):
+        return self.pack_on(client, name, "--part", f"{number}/{CLIENTS}", "--lease", "1")
 
     def finish_part(self, client, name, number, process=None):
         """Wait for a part, and repeat it after errors, as a scheduler does. Returns its messages."""
@@ -64,7 +79,7 @@ class SharedRig(Rig):
         return messages
 
     def merge_on(self, client, name):
-        words = [self.command, "merge", str(self.work / client / name), "--lease", "1"]
+        words = self.on_client(client, [self.command, "merge", str(self.shared / name), "--lease", "1"])
         for _ in range(TRIES):
             done = subprocess.run(words, capture_output=True, text=True, check=False)
             if done.returncode == 0 or "Input/output error" not in done.stderr:
@@ -137,7 +152,7 @@ def pack_on_slow_disk(rig):
     rig.mount("client-0", 300, 1, "slow=5", "stall=3000:2")
     for client in ("client-1", "client-2"):
         rig.mount(client, 300, 1)
-    rig.start("client-1/slow", "--plan-only").communicate()
+    rig.pack_on("client-1", "slow", "--plan-only").communicate()
     parts = [rig.part("client-0", "slow", 0)]
     while not list(rig.backing.glob("slow/.pack/unit-*.g1")) and parts[0].poll() is None:
         time.sleep(0.001)

@@ -16,9 +16,9 @@
 #include <unistd.h>
 
 #include "archive_find.h"
+#include "archive_spool.h"
 #include "common/file_names.h"
 #include "common/grow.h"
-#include "common/human.h"
 #include "common/os_error.h"
 #include "speechshard/inside.h"
 
@@ -33,6 +33,8 @@ typedef struct build {
     const spsh__archive_index_options *options;
     char *scratch; /* absolute, so that an interrupted pack can resume from any directory */
     unsigned spool_count;
+    spsh__packed_archive *packed; /* compressed archives, if the observer unpacks them */
+    size_t packed_count, packed_taken;
     size_t reading;                     /* index of the archive being read; SIZE_MAX: none yet */
     uint64_t packed_done, packed_total; /* bytes of compressed archives */
     uint64_t reported_at;
@@ -113,13 +115,12 @@ static spsh_status report_problem(const build *b, spsh__view_problem_kind kind, 
     return spsh__archive_report(b->index, b->reading, &problem, err);
 }
 
-/* Strip the path from a message. The message begins with the path of the archive or of a scratch
- * file. */
-static const char *without_path(const char *message, const char *path)
+static spsh_status report_detail(const build *b, const char *path, spsh_status damage,
+                                 const char *detail, spsh_error *err)
 {
-    const char *at = path[0] == '\0' ? NULL : strstr(message, path);
-    at = strstr(at == NULL ? message : at + strlen(path), ": ");
-    return at == NULL ? message : at + 2;
+    return report_problem(
+        b, damage == SPSH_E_TRUNCATED ? SPSH__VIEW_ARCHIVE_TRUNCATED : SPSH__VIEW_ARCHIVE_BAD, path,
+        detail, err);
 }
 
 /* Report damage and keep the members before it. Other failures are returned. Damage of standard
@@ -127,12 +128,8 @@ static const char *without_path(const char *message, const char *path)
 static spsh_status report_damage(const build *b, const char *path, spsh_status damage,
                                  const spsh_error *cause, spsh_error *err)
 {
-    const char *detail = without_path(cause->message, path);
-
-    if (damage == SPSH_E_TRUNCATED && !b->is_stdin)
-        return report_problem(b, SPSH__VIEW_ARCHIVE_TRUNCATED, path, detail, err);
-    if (damage == SPSH_E_CORRUPT && !b->is_stdin)
-        return report_problem(b, SPSH__VIEW_ARCHIVE_BAD, path, detail, err);
+    if ((damage == SPSH_E_TRUNCATED || damage == SPSH_E_CORRUPT) && !b->is_stdin)
+        return report_detail(b, path, damage, spsh__without_path(cause->message, path), err);
     if (damage != SPSH_OK && damage != SPSH_E_END && err != NULL)
         *err = *cause;
     return damage == SPSH_E_END ? SPSH_OK : damage;
@@ -394,33 +391,6 @@ static spsh_status make_spool(build *b, char **ret_path, int *ret_fd, spsh_error
     return SPSH_OK;
 }
 
-static spsh_status put(const build *b, int fd, const char *spool, spsh_bytes data,
-                       uint64_t offset_bytes, spsh_error *err)
-{
-    spsh_status rc = spsh__archive_write(b->options->io, fd, spool, data, offset_bytes, err);
-    if (rc != SPSH_E_NO_SPACE)
-        return rc;
-    return SPSH_FAIL(
-        err, SPSH_E_NO_SPACE,
-        "%s: the disk is full after %" PRIu64
-        " bytes of an archive were unpacked; free space, or choose an output on another disk",
-        spool, offset_bytes);
-}
-
-/* Sync the spool. A plan may refer to its bytes, so the spool must survive a power failure like the
- * plan. */
-static spsh_status close_spool(const build *b, int fd, const char *spool, spsh_error *err)
-{
-    const spsh_io *io = b->options->io;
-    int error = -io->fsync_fn(io->user, fd);
-    int close_error = -io->close_fn(io->user, fd);
-
-    error = error != 0 ? error : close_error;
-    if (error != 0)
-        return SPSH_FAIL_OS(err, spsh_io_status(error), error, "%s: %s", spool, strerror(error));
-    return SPSH_OK;
-}
-
 static spsh_status show_progress(build *b, uint64_t position, spsh_error *err)
 {
     const spsh__view_observer *observer = b->index->observer;
@@ -433,11 +403,15 @@ static spsh_status show_progress(build *b, uint64_t position, spsh_error *err)
                                done > b->packed_total ? done : b->packed_total, err);
 }
 
-/* Copy the decompressed stream to a file. Damage is not an error here: see *ret_damage. */
+static spsh_status on_position(void *user, uint64_t position_bytes, spsh_error *err)
+{
+    return show_progress(user, position_bytes, err);
+}
+
+/* Unpack an archive into a spool. Damage is not an error here: see *ret_damage. */
 static spsh_status unpack_stream(build *b, int from, const char *name, spsh__indexed_archive *a,
                                  spsh_status *ret_damage, spsh_error *err)
 {
-    spsh__archive *stream = NULL;
     spsh_error cause = SPSH_ERROR_INIT;
     char *spool = NULL;
     int fd = -1;
@@ -446,24 +420,12 @@ static spsh_status unpack_stream(build *b, int from, const char *name, spsh__ind
 
     if (rc != SPSH_OK)
         return rc;
-    const spsh__archive_input input = {b->options->io, from, name, 0, SPSH_OFFSET_NONE};
-    spsh_status got = spsh__archive_open_stream(&input, &stream, &cause);
-    while (got == SPSH_OK && rc == SPSH_OK) {
-        spsh_bytes data = {NULL, 0};
-        got = spsh__archive_read(stream, &data, &cause);
-        if (got != SPSH_OK)
-            break;
-        rc = put(b, fd, spool, data, size_bytes, err);
-        size_bytes += data.size_bytes;
-        if (rc == SPSH_OK)
-            rc = show_progress(b, spsh__archive_position(stream), err);
-    }
-    spsh__archive_close(stream);
-    spsh_status closed = close_spool(b, fd, spool, rc == SPSH_OK ? err : NULL);
+    const spsh__spooling spooling = {b->options->io, from, name, fd, spool, on_position, b};
+    rc = spsh__spool_archive(&spooling, &size_bytes, ret_damage, &cause, err);
+    spsh_status closed = spsh__spool_close(b->options->io, fd, spool, rc == SPSH_OK ? err : NULL);
     rc = rc == SPSH_OK ? closed : rc;
-    *ret_damage = got == SPSH_E_END ? SPSH_OK : got;
     if (rc == SPSH_OK)
-        rc = report_damage(b, a->path, got, &cause, err);
+        rc = report_damage(b, a->path, *ret_damage, &cause, err);
     free(a->data);
     a->data = spool;
     a->data_bytes = size_bytes;
@@ -499,7 +461,7 @@ static spsh_status spool_member(reader *r, spsh__member_record *record, spsh_sta
         got = spsh__archive_read(r->archive, &data, &cause);
         if (got != SPSH_OK)
             break;
-        rc = put(r->b, r->spool, a->spool, data, a->spool_bytes, err);
+        rc = spsh__spool_write(r->b->options->io, r->spool, a->spool, data, a->spool_bytes, err);
         a->spool_bytes += data.size_bytes;
         if (rc == SPSH_OK)
             rc = show_progress(r->b, 0, err);
@@ -620,47 +582,83 @@ static spsh_status read_archive(build *b, size_t number, spsh_status damage, sps
     spsh__archive_close(r.archive);
     (void)io->close_fn(io->user, fd);
     if (r.spool >= 0) {
-        spsh_status closed = close_spool(b, r.spool, a->spool, rc == SPSH_OK ? err : NULL);
+        spsh_status closed = spsh__spool_close(io, r.spool, a->spool, rc == SPSH_OK ? err : NULL);
         rc = rc == SPSH_OK ? closed : rc;
     }
     return rc;
 }
 
+/* Replace the path of an archive by the path of the tar that the observer has unpacked. */
+static spsh_status take_unpacked(build *b, spsh__indexed_archive *a, spsh_status *ret_damage,
+                                 spsh_error *err)
+{
+    spsh__packed_archive *packed = &b->packed[b->packed_taken++];
+
+    free(a->data);
+    a->data = packed->tar;
+    packed->tar = NULL;
+    *ret_damage = packed->damage;
+    return packed->damage == SPSH_OK
+               ? SPSH_OK
+               : report_detail(b, a->path, packed->damage, packed->detail, err);
+}
+
+static spsh_status unpack_archive(build *b, spsh__indexed_archive *a, spsh_status *ret_damage,
+                                  spsh_error *err)
+{
+    uint64_t size_bytes = 0;
+    int fd = open_regular(b->options->io, a->data, &size_bytes);
+
+    if (fd < 0)
+        return fail_open(a->data, -fd, err);
+    spsh_status rc = unpack_stream(b, fd, report_name(b, a->path), a, ret_damage, err);
+    (void)b->options->io->close_fn(b->options->io->user, fd);
+    b->packed_done += a->packed_bytes;
+    return rc;
+}
+
 static spsh_status unpack_and_read(build *b, size_t number, spsh_error *err)
 {
-    const spsh_io *io = b->options->io;
     spsh__indexed_archive *a = &b->index->archives[number];
     spsh_status damage = SPSH_OK;
-    uint64_t size_bytes = 0;
+    spsh_status rc = SPSH_OK;
 
-    if (a->kind == SPSH__ARCHIVE_COMPRESSED) {
-        int fd = open_regular(io, a->data, &size_bytes);
-        if (fd < 0)
-            return fail_open(a->data, -fd, err);
-        spsh_status rc = unpack_stream(b, fd, report_name(b, a->path), a, &damage, err);
-        (void)io->close_fn(io->user, fd);
-        if (rc != SPSH_OK)
-            return rc;
-        b->packed_done += a->packed_bytes;
-    }
-    return read_archive(b, number, damage, err);
+    if (a->kind == SPSH__ARCHIVE_COMPRESSED)
+        rc = b->packed != NULL ? take_unpacked(b, a, &damage, err)
+                               : unpack_archive(b, a, &damage, err);
+    return rc == SPSH_OK ? read_archive(b, number, damage, err) : rc;
 }
 
 /* ---- the whole build ---- */
 
-static void announce(const build *b)
+/* Let the observer unpack the compressed archives. */
+static spsh_status unpack_all(build *b, spsh_error *err)
 {
-    const spsh__view_observer *observer = b->index->observer;
-    char line[512];
-    char size[SPSH_HUMAN_BYTES];
+    const spsh__archive_index *index = b->index;
+    const spsh__view_observer *observer = index->observer;
 
-    if (b->packed_total == 0 || observer == NULL || observer->log_fn == NULL)
-        return;
-    (void)snprintf(line, sizeof(line),
-                   "%s: %s of compressed archives will be unpacked into %s; the unpacked files "
-                   "take more space than that until the dataset is complete",
-                   b->options->root, spsh__human_bytes(b->packed_total, size), b->scratch);
-    observer->log_fn(observer->user, SPSH_LOG_INFO, line);
+    if (b->packed_total == 0 || observer == NULL || observer->unpack_all_fn == NULL)
+        return SPSH_OK;
+    b->packed = calloc(index->archive_count, sizeof(*b->packed));
+    if (b->packed == NULL)
+        return SPSH_NO_MEMORY(err);
+    for (size_t i = 0; i < index->archive_count; i++) {
+        const spsh__indexed_archive *a = &index->archives[i];
+        if (a->kind == SPSH__ARCHIVE_COMPRESSED)
+            b->packed[b->packed_count++] = (spsh__packed_archive){
+                .path = a->data, .name = report_name(b, a->path), .size_bytes = a->packed_bytes};
+    }
+    b->packed_done = b->packed_total;
+    return observer->unpack_all_fn(observer->user, b->packed, b->packed_count, err);
+}
+
+static void free_packed(build *b)
+{
+    for (size_t i = 0; i < b->packed_count; i++) {
+        free(b->packed[i].tar);
+        free(b->packed[i].detail);
+    }
+    free(b->packed);
 }
 
 static spsh_status read_stdin(build *b, spsh_error *err)
@@ -717,11 +715,12 @@ spsh_status spsh__archive_read_all(spsh__archive_index *index,
         rc = judge_path(&b, "", err);
     }
     if (rc == SPSH_OK)
-        announce(&b);
+        rc = unpack_all(&b, err);
     for (size_t i = 0; i < index->archive_count && rc == SPSH_OK; i++) {
         b.reading = i;
         rc = unpack_and_read(&b, i, err);
     }
+    free_packed(&b);
     free(b.scratch);
     return rc;
 }

@@ -76,13 +76,26 @@ typedef struct spsh__view_problem {
     const char *detail;
 } spsh__view_problem;
 
+/** A compressed archive, and the tar that was unpacked from it. */
+typedef struct spsh__packed_archive {
+    const char *path; /* to open it; borrowed */
+    const char *name; /* for messages: the end of path; borrowed */
+    uint64_t size_bytes;
+    char *tar;          /* absolute path; owned */
+    spsh_status damage; /* SPSH_OK, or SPSH_E_TRUNCATED or SPSH_E_CORRUPT: the rest is missing */
+    char *detail;       /* reason of the damage, or NULL; owned */
+} spsh__packed_archive;
+
 /** Callbacks for events while archives are read. Any function may be NULL. */
 typedef struct spsh__view_observer {
     spsh_status (*problem_fn)(void *user, const spsh__view_problem *problem, spsh_error *err);
     /* Progress in bytes of the compressed archives; may cancel. */
     spsh_status (*unpack_fn)(void *user, uint64_t done_bytes, uint64_t total_bytes,
                              spsh_error *err);
-    spsh_log_fn log_fn;
+    /* Unpack the compressed archives, and set the last three members of each. NULL: the view unpacks
+     * them into its scratch directory. */
+    spsh_status (*unpack_all_fn)(void *user, spsh__packed_archive *archives, size_t count,
+                                 spsh_error *err);
     void *user;
 } spsh__view_observer;
 

@@ -18,6 +18,7 @@
 #include <sys/file.h>
 
 #include "claim/claim_keeper.h"
+#include "pack_archives.h"
 #include "pack_merge.h"
 #include "pack_units.h"
 #include "report/pack_facts.h"
@@ -211,7 +212,8 @@ static spsh_status build_plan(spsh__pack_state *state, const spsh__own_claim *cl
     spsh__plan plan = {0};
     spsh_error cause = SPSH_ERROR_INIT;
 
-    spsh_status rc = spsh__plan_build(options, work, claim->folder, &plan, err);
+    const spsh__plan_unpacker unpacker = {spsh__archives_unpack, state};
+    spsh_status rc = spsh__plan_build(options, work, claim->folder, &unpacker, &plan, err);
     if (rc == SPSH_OK)
         rc = spsh__merge_check_damage(options, &plan, err);
     if (rc == SPSH_OK && is_published(state)) {
@@ -279,9 +281,31 @@ static spsh_status make_plan(spsh__pack_state *state, spsh__own_claim *claim, sp
     return rc;
 }
 
+/* This process's notes while another one makes the plan. */
+typedef struct plan_wait {
+    spsh__claim_watch watch;
+    uint64_t list_hash; /* see spsh__archives_help */
+    bool has_logged;
+} plan_wait;
+
+/* Help the process that makes the plan to unpack archives, or wait. Errors are of no consequence
+ * once there is a plan. */
+static spsh_status wait_for_plan(spsh__pack_state *state, plan_wait *wait, spsh_error *err)
+{
+    spsh_error cause = SPSH_ERROR_INIT;
+    bool has_helped = false;
+    const spsh_status rc = spsh__archives_help(state, &wait->list_hash, &has_helped, &cause);
+
+    if (rc == SPSH_OK)
+        return has_helped ? SPSH_OK : spsh__pack_wait(state, err);
+    if (rc != SPSH_E_CANCELED && rc != SPSH_E_NO_MEMORY &&
+        (is_published(state) || spsh__pack_has_plan(state->options->io, &state->paths)))
+        return SPSH_OK;
+    return spsh__fail_again(rc, &cause, err);
+}
+
 /* Look at the claim of the plan once: make the plan, or note that another process makes it. */
-static spsh_status claim_plan(spsh__pack_state *state, spsh__claim_watch *watch, bool *has_logged,
-                              spsh_error *err)
+static spsh_status claim_plan(spsh__pack_state *state, plan_wait *wait, spsh_error *err)
 {
     spsh__own_claim claim;
     spsh__claim_state claimed = SPSH__CLAIM_UNKNOWN;
@@ -289,18 +313,18 @@ static spsh_status claim_plan(spsh__pack_state *state, spsh__claim_watch *watch,
     char owner[SPSH__CLAIM_OWNER_BYTES];
 
     spsh_status rc =
-        spsh__claim_try(&state->claims, "plan", watch, &claim, &claimed, owner, &cause);
+        spsh__claim_try(&state->claims, "plan", &wait->watch, &claim, &claimed, owner, &cause);
     if (rc == SPSH_E_NOT_FOUND) /* another process has just removed the state */
         return spsh__pack_make_folders(state->options->io, &state->paths, err);
     if (rc != SPSH_OK)
         return spsh__fail_again(rc, &cause, err);
     if (claimed == SPSH__CLAIM_WON)
         return make_plan(state, &claim, err);
-    if (!*has_logged)
+    if (!wait->has_logged)
         spsh__pack_log(state->options, "waiting for the plan, which %s makes",
                        owner[0] == '\0' ? "another process" : owner);
-    *has_logged = true;
-    return spsh__pack_wait(state, err);
+    wait->has_logged = true;
+    return wait_for_plan(state, wait, err);
 }
 
 static void log_plan(const spsh__pack_state *state, bool is_old)
@@ -320,9 +344,8 @@ static spsh_status get_plan(spsh__pack_state *state, spsh_error *err)
 {
     const spsh_pack_options *options = state->options;
     const bool is_whole = !options->is_part && !options->is_plan_only;
-    spsh__claim_watch watch = {0};
+    plan_wait wait = {0};
     bool is_old = true;
-    bool has_logged = false;
 
     for (;;) {
         spsh_error cause = SPSH_ERROR_INIT;
@@ -338,7 +361,7 @@ static spsh_status get_plan(spsh__pack_state *state, spsh_error *err)
             return rc;
         }
         is_old = false;
-        rc = claim_plan(state, &watch, &has_logged, err);
+        rc = claim_plan(state, &wait, err);
         if (rc != SPSH_OK || state->has_ended)
             return rc;
     }

@@ -19,7 +19,6 @@
 #include "common/page.h"
 #include "ingest/view/archive_index.h"
 #include "pack_journal.h"
-#include "pack_scan.h"
 #include "plan_item.h"
 #include "speechshard/inside.h"
 
@@ -292,7 +291,8 @@ static spsh_status fill_plan(plan_writer *writer, spsh__plan_scan *scan, spsh_er
 }
 
 spsh_status spsh__plan_build(const spsh_pack_options *options, const char *work_directory,
-                             const char *folder, spsh__plan *ret_plan, spsh_error *err)
+                             const char *folder, const spsh__plan_unpacker *unpacker,
+                             spsh__plan *ret_plan, spsh_error *err)
 {
     spsh__plan_scan *scan = NULL;
     spsh__plan plan = {0};
@@ -307,7 +307,7 @@ spsh_status spsh__plan_build(const spsh_pack_options *options, const char *work_
         rc = SPSH_NO_MEMORY(err);
         goto out;
     }
-    rc = spsh__plan_scan_run(options, writer.work_directory, &scan, err);
+    rc = spsh__plan_scan_run(options, writer.work_directory, unpacker, &scan, err);
     if (rc != SPSH_OK)
         goto out;
     writer.identity = spsh__pack_hasher_new();
@@ -387,25 +387,26 @@ static spsh_status check_same_run(const spsh_pack_options *options, spsh__journa
     return rc;
 }
 
-/* Items of compressed archives refer to files in the plan's folder, by absolute paths. */
+static bool exists(const spsh_io *io, const char *directory, const char *folder, const char *name)
+{
+    spsh__builder path = {0};
+    struct stat state;
+
+    if (spsh__builder_path(&path, directory, folder) != NULL)
+        spsh__builder_append_part(&path, name);
+    const bool found = spsh__builder_text(&path) != NULL &&
+                       io->stat_fn(io->user, (const char *)path.data, &state) == 0;
+    spsh__builder_free(&path);
+    return found;
+}
+
+/* Items of compressed archives refer to files in the work directory, by absolute paths. */
 static spsh_status check_place(const spsh_pack_options *options, const char *work_directory,
                                const char *planned, const spsh__plan *plan, spsh_error *err)
 {
-    spsh__builder unpacked = {0};
-    struct stat state;
-
-    if (strcmp(planned, work_directory) == 0)
-        return SPSH_OK;
-    if (spsh__builder_path(&unpacked, work_directory, plan->folder) == NULL) {
-        spsh__builder_free(&unpacked);
-        return SPSH_NO_MEMORY(err);
-    }
-    spsh__builder_append_text(&unpacked, "/" SPSH__ARCHIVE_SPOOL_PREFIX "000000");
-    const bool found =
-        spsh__builder_text(&unpacked) != NULL &&
-        options->io->stat_fn(options->io->user, (const char *)unpacked.data, &state) == 0;
-    spsh__builder_free(&unpacked);
-    if (!found)
+    if (strcmp(planned, work_directory) == 0 ||
+        (!exists(options->io, work_directory, ".", SPSH__PLAN_ARCHIVES_NAME) &&
+         !exists(options->io, work_directory, plan->folder, SPSH__ARCHIVE_SPOOL_PREFIX "000000")))
         return SPSH_OK;
     return SPSH_FAIL(err, SPSH_E_EXISTS,
                      "%s: its archives were unpacked to %s; the dataset must have that path here, "

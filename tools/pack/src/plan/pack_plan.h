@@ -4,7 +4,9 @@
  *
  *     plan.g<K>/plan.items    items (plan_item.h), unit after unit
  *     plan.g<K>/plan.rejects  JSON lines of the rows that the layouts rejected
- *     plan.g<K>/unpacked-*    files unpacked from archives, to which items refer
+ *     plan.g<K>/unpacked-*    members of zip archives, to which items refer, and a tar that was read
+ *                             from standard input
+ *     tar-<ID>.g<K>/tar       unpacked archives, to which items refer (pack_archives.h)
  *     plan                    a journal: K, options, dataset id, counts, units
  *
  * The plan depends only on the input and the options, not on threads, time, or the path of the
@@ -16,8 +18,12 @@
 
 #include "claim/claim.h"
 #include "pack_options.h"
+#include "pack_scan.h"
 #include "published_counts.h"
 #include "source_counts.h"
+
+/** Name of the list of compressed archives (pack_archives.h). */
+#define SPSH__PLAN_ARCHIVES_NAME "archives"
 
 typedef struct spsh__plan_unit {
     uint64_t offset_bytes; /* offset in plan.items */
@@ -60,7 +66,8 @@ SPSH_NODISCARD spsh_status spsh__plan_options_equal(const spsh_pack_options *opt
 /** Scan the corpora and write the files of the plan, except the journal. folder: in the work
  * directory. */
 spsh_status spsh__plan_build(const spsh_pack_options *options, const char *work_directory,
-                             const char *folder, spsh__plan *ret_plan, spsh_error *err);
+                             const char *folder, const spsh__plan_unpacker *unpacker,
+                             spsh__plan *ret_plan, spsh_error *err);
 
 /** Publish the journal of a plan. SPSH_E_EXISTS: there is another plan already. */
 spsh_status spsh__plan_publish(const spsh_pack_options *options, const char *work_directory,

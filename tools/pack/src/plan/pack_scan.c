@@ -32,6 +32,7 @@
 struct spsh__plan_scan {
     const spsh_pack_options *options;
     const char *work_directory;
+    const spsh__plan_unpacker *unpacker;
     spsh_sorter *items;
     spsh_sorter *ids;
     spsh_sorter *rejects;
@@ -394,14 +395,16 @@ static spsh_status on_unpack(void *user, uint64_t done_bytes, uint64_t total_byt
     return spsh__pack_progress(scan->options, "unpack", done_bytes, total_bytes, err);
 }
 
-static void on_log(void *user, spsh_log_level level, const char *text)
+static spsh_status on_unpack_all(void *user, spsh__packed_archive *archives, size_t count,
+                                 spsh_error *err)
 {
-    say(user, level, "%s", text);
+    const spsh__plan_unpacker *unpacker = ((const spsh__plan_scan *)user)->unpacker;
+    return unpacker->unpack_all_fn(unpacker->user, archives, count, err);
 }
 
 static spsh_status scan_corpus(spsh__plan_scan *scan, const char *root, spsh_error *err)
 {
-    const spsh__view_observer observer = {on_problem, on_unpack, on_log, scan};
+    const spsh__view_observer observer = {on_problem, on_unpack, on_unpack_all, scan};
     const spsh__view_options options = {.root = root,
                                         .scratch_directory = scan->work_directory,
                                         .follow_links = scan->options->follows_links,
@@ -519,7 +522,8 @@ static spsh_status open_sorters(spsh__plan_scan *scan, const char *work_director
 }
 
 spsh_status spsh__plan_scan_run(const spsh_pack_options *options, const char *work_directory,
-                                spsh__plan_scan **ret_scan, spsh_error *err)
+                                const spsh__plan_unpacker *unpacker, spsh__plan_scan **ret_scan,
+                                spsh_error *err)
 {
     spsh_status rc = SPSH_OK;
     spsh__plan_scan *scan = calloc(1, sizeof(*scan));
@@ -528,6 +532,7 @@ spsh_status spsh__plan_scan_run(const spsh_pack_options *options, const char *wo
         return SPSH_NO_MEMORY(err);
     scan->options = options;
     scan->work_directory = work_directory;
+    scan->unpacker = unpacker;
     scan->below = "";
     rc = open_sorters(scan, work_directory, err);
     for (scan->corpus = 0; rc == SPSH_OK && scan->corpus < options->corpus_count; scan->corpus++)

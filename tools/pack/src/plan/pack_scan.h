@@ -3,6 +3,7 @@
 #ifndef SPSH_PACK_SCAN_H
 #define SPSH_PACK_SCAN_H
 
+#include "ingest/view/view.h"
 #include "pack_options.h"
 #include "published_counts.h"
 #include "source_counts.h"
@@ -11,9 +12,17 @@
  * and the items with duplicate ids. External sorts bound the memory. */
 typedef struct spsh__plan_scan spsh__plan_scan;
 
+/** Unpacks the compressed archives of a corpus; see spsh__view_observer. */
+typedef struct spsh__plan_unpacker {
+    spsh_status (*unpack_all_fn)(void *user, spsh__packed_archive *archives, size_t count,
+                                 spsh_error *err);
+    void *user;
+} spsh__plan_unpacker;
+
 /** Scan the corpora. The caller frees *ret_scan. */
 spsh_status spsh__plan_scan_run(const spsh_pack_options *options, const char *work_directory,
-                                spsh__plan_scan **ret_scan, spsh_error *err);
+                                const spsh__plan_unpacker *unpacker, spsh__plan_scan **ret_scan,
+                                spsh_error *err);
 
 /** Counts of the scan. Items with duplicate ids are counted when spsh__plan_scan_next passes them.
  */
