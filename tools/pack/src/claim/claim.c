@@ -24,7 +24,7 @@
 #define LEASE_MAX_S  99999U
 
 /* Offsets in the record. */
-enum { STATE_AT = 0, LEASE_AT = 30, LOCK_AT = 36, BOOT_AT = 45, OWNER_AT = 99, BOOT_BYTES = 36 };
+enum { STATE_AT = 0, LEASE_AT = 30, LOCK_AT = 36, BOOT_AT = 45, OWNER_AT = 99 };
 
 void spsh__claim_folder(const char *name, uint32_t generation, char dst[SPSH__CLAIM_NAME_BYTES])
 {
@@ -129,12 +129,12 @@ typedef struct observation {
  * their locks. */
 static bool has_exited(const spsh__claims *claims, const char *record, int fd)
 {
-    char boot[BOOT_BYTES + 1];
+    const size_t boot_bytes = strlen(claims->boot);
 
-    (void)snprintf(boot, sizeof(boot), "%-36.36s", claims->boot);
-    return claims->host->lock_fn != NULL && claims->boot[0] != '\0' &&
+    return claims->host->lock_fn != NULL && boot_bytes > 0 &&
            strncmp(record + LOCK_AT, "locked ", 7) == 0 &&
-           strncmp(record + BOOT_AT, boot, BOOT_BYTES) == 0 &&
+           strncmp(record + BOOT_AT, claims->boot, boot_bytes) == 0 &&
+           record[BOOT_AT + boot_bytes] == ' ' &&
            claims->host->lock_fn(claims->host->user, fd) == 0;
 }
 
