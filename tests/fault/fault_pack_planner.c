@@ -1,5 +1,7 @@
-/* fault_pack_planner.c: a planner that was taken for dead publishes its plan while its successor
- * begins. Another process packs all units before the successor continues. No work may be lost.
+/* fault_pack_planner.c: processes that meet while one of them makes the plan. No work may be lost.
+ *
+ * A planner that was taken for dead publishes its plan while its successor begins. Another process
+ * packs all units before the successor continues:
  *
  *     stopped    claims the plan, makes it, and stops before the plan gets its name
  *     successor  takes over after a lease, finds no plan, and stops there
@@ -7,7 +9,9 @@
  *     worker     packs all units
  *     successor  continues
  *
- * All three are calls in this process. The I/O table of each call runs the next one.
+ * A pack that is not a part is canceled while it waits for the plan of a part.
+ *
+ * All of them are calls in this process. The I/O table of each call runs the next one.
  */
 #include <fcntl.h>
 #include <stdatomic.h>
@@ -33,22 +37,29 @@ static bool ends_with(const char *path, const char *end)
     return length >= strlen(end) && strcmp(path + length - strlen(end), end) == 0;
 }
 
-static spsh_status pack(const spsh_io *io, bool merges, uint64_t *ret_units)
+static const char *const corpora[] = {corpus};
+
+static spsh_pack_options set_options(const spsh_io *io)
 {
-    const char *const corpora[] = {corpus};
     spsh_pack_options options = SPSH_PACK_OPTIONS_INIT;
-    spsh_pack_report *report = NULL;
     options.corpora = corpora;
     options.corpus_count = 1;
     options.output = output;
     options.shard_bytes = UINT64_C(64) << 10;
     options.threads = 1;
     options.memory_bytes = UINT64_C(16) << 20;
+    options.lease_s = 1;
+    options.io = io;
+    return options;
+}
+
+static spsh_status pack(const spsh_io *io, bool merges, uint64_t *ret_units)
+{
+    spsh_pack_options options = set_options(io);
+    spsh_pack_report *report = NULL;
     options.is_part = true;
     options.part_count = 1;
     options.merges_parts = merges;
-    options.lease_s = 1;
-    options.io = io;
     const spsh_status rc = spsh_pack(&options, &report, NULL);
     if (rc == SPSH_OK)
         *ret_units = spsh_pack_report_facts(report)->units_packed;
@@ -140,10 +151,47 @@ static void test_late_plan(void)
     CHECK_U64(units, 0);
 }
 
+static int cancel_in_wait(void *user, const char *phase, uint64_t done, uint64_t total)
+{
+    bool *has_waited = (bool *)user;
+    (void)done;
+    (void)total;
+    *has_waited = *has_waited || strcmp(phase, "wait") == 0;
+    return *has_waited ? 1 : 0;
+}
+
+/* The publication of the plan: meanwhile, another pack begins and is canceled. */
+static int canceling_rename_new(void *user, const char *from, const char *to)
+{
+    bool has_waited = false;
+    (void)user;
+    if (ends_with(to, "/.pack/plan")) {
+        spsh_pack_options options = set_options(spsh_io_default());
+        spsh_pack_report *report = NULL;
+        options.progress_fn = cancel_in_wait;
+        options.user = &has_waited;
+        CHECK_I64(spsh_pack(&options, &report, NULL), SPSH_E_CANCELED);
+        CHECK(has_waited);
+    }
+    return spsh_io_default()->rename_new_fn(NULL, from, to);
+}
+
+static void test_canceled_pack(void)
+{
+    spsh_io io = *spsh_io_default();
+    uint64_t units = 0;
+
+    test_remove_tree(output);
+    io.rename_new_fn = canceling_rename_new;
+    CHECK_I64(pack(&io, true, &units), SPSH_OK);
+    CHECK(units > 0);
+}
+
 TEST_MAIN(fault_pack_planner)
 {
     make_corpus();
     RUN(test_late_plan);
+    RUN(test_canceled_pack);
     test_remove_tree(directory);
     return TEST_RESULT();
 }

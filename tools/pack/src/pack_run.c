@@ -498,7 +498,9 @@ spsh_status spsh__pack_run(const spsh_pack_options *options, spsh__pack_result *
         rc = check_output(&state, err);
     if (rc == SPSH_OK)
         rc = run(&state, &lock, err);
-    if (lock >= 0 && !spsh__pack_exists(options->io, &state.paths, SPSH__PACK_PLAN)) {
+    /* Parts do not take the lock. After a failure, one of them may be making the plan. */
+    if (lock >= 0 && (rc == SPSH_OK || is_idle(&state, "plan", false)) &&
+        !spsh__pack_has_plan(options->io, &state.paths)) {
         if (rc == SPSH_OK)
             spsh__pack_remove_work(options->io, &state.paths);
         else
