@@ -9,7 +9,8 @@
  *     worker     packs all units
  *     successor  continues
  *
- * A pack that is not a part is canceled while it waits for the plan of a part.
+ * A pack that is not a part is canceled while it waits for the plan of a part. A part publishes the
+ * dataset while another one begins with the plan.
  *
  * All of them are calls in this process. The I/O table of each call runs the next one.
  */
@@ -187,11 +188,43 @@ static void test_canceled_pack(void)
     CHECK(units > 0);
 }
 
+/* The first look at the utterances of the plan: meanwhile, another part packs and merges. */
+static int late_open(void *user, const char *path, int flags, mode_t mode)
+{
+    uint64_t units = 0;
+    (void)user;
+    if (!worker_ran && ends_with(path, "/plan.items")) {
+        worker_ran = true;
+        CHECK_I64(pack(spsh_io_default(), true, &units), SPSH_OK);
+        CHECK(units > 0);
+    }
+    return spsh_io_default()->open_fn(NULL, path, flags, mode);
+}
+
+static void test_late_part(void)
+{
+    spsh_pack_options options = set_options(spsh_io_default());
+    spsh_pack_report *report = NULL;
+    spsh_io io = *spsh_io_default();
+    uint64_t units = 1;
+
+    test_remove_tree(output);
+    options.is_plan_only = true;
+    CHECK_I64(spsh_pack(&options, &report, NULL), SPSH_OK);
+    spsh_pack_report_free(report);
+    worker_ran = false;
+    io.open_fn = late_open;
+    CHECK_I64(pack(&io, false, &units), SPSH_OK);
+    CHECK(worker_ran);
+    CHECK_U64(units, 0);
+}
+
 TEST_MAIN(fault_pack_planner)
 {
     make_corpus();
     RUN(test_late_plan);
     RUN(test_canceled_pack);
+    RUN(test_late_part);
     test_remove_tree(directory);
     return TEST_RESULT();
 }

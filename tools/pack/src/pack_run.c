@@ -339,6 +339,19 @@ static void log_plan(const spsh__pack_state *state, bool is_old)
                    plan->unit_count == 1 ? "" : "s");
 }
 
+/* Check that this machine sees the corpus of a plan that another process made. Sets has_ended if
+ * the plan is removed meanwhile, because another part has published the dataset. */
+static spsh_status check_sources(spsh__pack_state *state, spsh_error *err)
+{
+    const spsh_io *io = state->options->io;
+    spsh_error cause = SPSH_ERROR_INIT;
+    const spsh_status rc = spsh__plan_check_sources(
+        io, spsh__pack_path(&state->paths, SPSH__PACK_WORK), &state->plan, &cause);
+
+    state->has_ended = rc != SPSH_OK && !spsh__pack_has_plan(io, &state->paths);
+    return state->has_ended ? SPSH_OK : spsh__fail_again(rc, &cause, err);
+}
+
 /* Load the plan, or make it first. Sets has_ended if there is nothing to pack. */
 static spsh_status get_plan(spsh__pack_state *state, spsh_error *err)
 {
@@ -369,10 +382,7 @@ static spsh_status get_plan(spsh__pack_state *state, spsh_error *err)
     state->result.row_count = state->plan.row_count;
     state->result.unit_count = state->plan.unit_count;
     state->result.planned = state->plan.item_count;
-    if (is_old && options->is_part)
-        return spsh__plan_check_sources(
-            options->io, spsh__pack_path(&state->paths, SPSH__PACK_WORK), &state->plan, err);
-    return SPSH_OK;
+    return is_old && options->is_part ? check_sources(state, err) : SPSH_OK;
 }
 
 /* ---- all of it ---- */
