@@ -269,20 +269,23 @@ class Array:
 
 
 def test_slurm_restarts():
-    """After errors of the file system, a task is queued again up to 10 times. Slurm is simulated."""
+    """After errors of the file system, a task is queued again up to 10 times, and the merge, too. Slurm
+    is simulated: sbatch runs the merge at once."""
     path = launch_file("restarts.spsh", "slurm")
     programs = base / "programs"
     programs.mkdir()
-    for name, text in (("srun", "exec " + failing_command()), ("scontrol", 'echo "scontrol $*"')):
+    sbatch = 'for word; do :; done\ncase $word in --wrap=*) sh -c "${word#--wrap=}" ;; *) echo 7 ;; esac'
+    for name, text in (("srun", "exec " + failing_command()), ("scontrol", 'echo "scontrol $*"'), ("sbatch", sbatch)):
         (programs / name).write_text(f"#!/bin/sh\n{text}\n")
         (programs / name).chmod(0o755)
     for restarts, want in (("", 0), ("9", 0), ("10", 75)):
-        variables = {"PATH": f"{programs}:{os.environ['PATH']}", "SLURM_ARRAY_JOB_ID": "7", "SLURM_ARRAY_TASK_ID": "3",
-                     "SLURM_RESTART_COUNT": restarts}
-        done = subprocess.run(["sh", str(path)], env={**os.environ, **variables}, check=False, capture_output=True,
-                              encoding="utf-8", timeout=LIMIT_S)
-        equal(done.returncode, want, f"after {restarts or 'no'} restarts: {done.stderr}")
-        equal("scontrol requeue 7_3" in done.stdout, want == 0, f"after {restarts or 'no'} restarts: {done.stdout}")
+        for job, names in (("7_3", {"SLURM_ARRAY_JOB_ID": "7", "SLURM_ARRAY_TASK_ID": "3"}), ("8", {"SLURM_JOB_ID": "8"})):
+            variables = {"PATH": f"{programs}:{os.environ['PATH']}", "SPEECHSHARD": failing_command(),
+                         "SLURM_RESTART_COUNT": restarts, **names}
+            done = subprocess.run(["sh", str(path)], env={**os.environ, **variables}, check=False, capture_output=True,
+                                  encoding="utf-8", timeout=LIMIT_S)
+            equal(done.returncode, want, f"job {job} after {restarts or 'no'} restarts: {done.stderr}")
+            equal(f"scontrol requeue {job}\n" in done.stdout, want == 0, f"job {job} after {restarts or 'no'} restarts: {done.stdout}")
 
 
 def test_slurm():
