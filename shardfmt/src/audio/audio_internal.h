@@ -154,14 +154,18 @@ spsh_status spsh__wav_parse(spsh__audio_window *window, spsh_audio_info *ret_inf
 /* The extent of compressed audio inside a file, found by walking its frames or pages. */
 typedef struct spsh__stream_extent {
     uint64_t begin_bytes;
-    uint64_t end_bytes;              /* end of the last intact frame or page */
-    uint32_t head_bytes;             /* Ogg: size of the first page */
-    uint64_t samples;                /* count that the intact part states or, for MP3, sums up to */
-    bool is_clean;                   /* only tags follow, and the last packet is complete */
-    bool lacks_end_flag;             /* Ogg: clean, but the last page has no end-of-stream flag */
-    uint64_t last_page_offset_bytes; /* valid if lacks_end_flag */
-    uint32_t last_page_crc;          /* valid if lacks_end_flag: CRC with the flag set */
-    char detail[120];                /* why it is not clean */
+    uint64_t end_bytes;    /* end of the last intact frame or page */
+    uint32_t head_bytes;   /* Ogg: size of the first page */
+    uint64_t samples;      /* count that the intact part states or, for MP3, sums up to */
+    bool is_clean;         /* only tags follow, and the last packet is complete */
+    uint32_t pre_skip;     /* Opus: samples to discard at the start */
+    uint64_t begin_sample; /* Opus: position of the first sample, with the pre-skip */
+    uint64_t begin_page_offset_bytes; /* valid if begin_sample > 0: the first page of audio */
+    bool lacks_end_flag;              /* Ogg: clean, but the last page has no end-of-stream flag */
+    bool flips_end_flag;              /* Ogg: libsndfile needs the last page with the other flag */
+    uint64_t last_page_offset_bytes;  /* valid if flips_end_flag */
+    uint32_t last_page_crc;           /* valid if flips_end_flag: CRC with the other flag */
+    char detail[120];                 /* why it is not clean */
 } spsh__stream_extent;
 
 /* Compare the sample count with the sum of the frames or pages, if the headers claim no count. */
@@ -171,8 +175,8 @@ void spsh__audio_judge_extent(spsh_decode_result *result, const spsh__stream_ext
 spsh_status spsh__audio_check_reached(const spsh_decoder *decoder, uint64_t sample,
                                       spsh_error *err);
 
-/* Both fill info. With head_only they read only the first frame (MP3) or the first and last pages
- * (Ogg). */
+/* Both fill info. With head_only they read only the first frame (MP3), or the pages up to the first
+ * audio and the last page (Ogg). */
 spsh_status spsh__mp3_parse(spsh__audio_window *window, bool head_only, spsh_audio_info *ret_info,
                             spsh__stream_extent *ret_extent, spsh_error *err);
 spsh_status spsh__ogg_parse(spsh__audio_window *window, bool head_only, spsh_audio_info *ret_info,
@@ -185,10 +189,9 @@ spsh_status spsh__vorbis_compose(spsh__audio_window *window, const spsh_allocato
                                  spsh__stream_extent *extent, struct spsh__buffer *head,
                                  spsh_error *err);
 
-/* Set the end-of-stream flag of a stream that lacks it, in a copy of size_bytes from offset_bytes.
- * libsndfile rejects an Opus stream without the flag if the last page trims the last packet. */
-void spsh__ogg_set_end_flag(const spsh__stream_extent *extent, uint64_t offset_bytes,
-                            uint8_t *bytes, size_t size_bytes);
+/* Change the end-of-stream flag of the last page, in a copy of size_bytes from offset_bytes. */
+void spsh__ogg_flip_end_flag(const spsh__stream_extent *extent, uint64_t offset_bytes,
+                             uint8_t *bytes, size_t size_bytes);
 
 /* Compute and store the CRC of a whole page. */
 void spsh__ogg_store_crc(uint8_t *page, size_t size_bytes);

@@ -8,6 +8,10 @@
  * the flag. The granule position of the last page is the length: for Opus in samples of 48 kHz with
  * the pre-skip in front, for Vorbis in samples. All pages are checked before a library sees the
  * file, and the library gets only the intact pages.
+ *
+ * Opus streams that were cut out of longer ones, or that began late, do not begin at position 0.
+ * The first page with audio states the position of its end, so its packets give the position of its
+ * begin (RFC 7845, section 4.5). The pre-skip comes after it.
  */
 #include "audio_internal.h"
 
@@ -21,6 +25,7 @@
 #define FLAG_LAST       4
 #define GRANULE_NONE    UINT64_MAX
 #define OPUS_RATE_HZ    48000
+#define OPUS_PACKET_MAX 5760 /* samples of 48 kHz */
 
 typedef struct ogg_page {
     uint8_t flags;
@@ -112,19 +117,19 @@ void spsh__ogg_store_crc(uint8_t *page, size_t size_bytes)
     spsh__store_u32le(page + CRC_AT, crc_update(&table, 0, page, size_bytes));
 }
 
-void spsh__ogg_set_end_flag(const spsh__stream_extent *extent, uint64_t offset_bytes,
-                            uint8_t *bytes, size_t size_bytes)
+void spsh__ogg_flip_end_flag(const spsh__stream_extent *extent, uint64_t offset_bytes,
+                             uint8_t *bytes, size_t size_bytes)
 {
     uint8_t crc[4];
     spsh__store_u32le(crc, extent->last_page_crc);
     for (uint64_t i = FLAGS_AT; i < CRC_AT + 4; i = i == FLAGS_AT ? CRC_AT : i + 1) {
         const uint64_t at = extent->last_page_offset_bytes + i - offset_bytes;
         if (at < size_bytes) /* an offset before the copy wraps to a large one */
-            bytes[at] = i == FLAGS_AT ? bytes[at] | FLAG_LAST : crc[i - CRC_AT];
+            bytes[at] = i == FLAGS_AT ? bytes[at] ^ FLAG_LAST : crc[i - CRC_AT];
     }
 }
 
-static spsh_status take_opus(spsh_bytes packet, spsh_audio_info *info, uint64_t *ret_pre_skip,
+static spsh_status take_opus(spsh_bytes packet, spsh_audio_info *info, uint32_t *ret_pre_skip,
                              spsh_error *err)
 {
     if (packet.size_bytes < 19 || (packet.data[8] & 0xf0) != 0)
@@ -154,7 +159,7 @@ static spsh_status take_vorbis(spsh_bytes packet, spsh_audio_info *info, spsh_er
 
 /* Check the first page: one stream of a supported kind. */
 static spsh_status take_head(spsh__audio_window *window, const ogg_crc_table *table,
-                             ogg_page *ret_page, spsh_audio_info *info, uint64_t *ret_pre_skip,
+                             ogg_page *ret_page, spsh_audio_info *info, uint32_t *ret_pre_skip,
                              spsh_error *err)
 {
     spsh_bytes bytes = {NULL, 0};
@@ -177,6 +182,82 @@ static spsh_status take_head(spsh__audio_window *window, const ogg_crc_table *ta
     else
         rc = SPSH_FAIL_AT(err, SPSH_E_UNSUPPORTED, 0, "Ogg: neither Opus nor Vorbis");
     return rc == SPSH_OK ? spsh__audio_check_info(info, err) : rc;
+}
+
+/* Samples of an Opus packet, from its first two bytes (RFC 6716, section 3.1). */
+static uint32_t opus_samples(spsh_bytes packet)
+{
+    static const uint16_t silk[] = {480, 960, 1920, 2880};
+    static const uint16_t celt[] = {120, 240, 480, 960};
+    if (packet.size_bytes == 0)
+        return 0;
+    const uint32_t kind = packet.data[0] >> 3;
+    uint32_t frames = (packet.data[0] & 3) == 0 ? 1 : 2;
+    if ((packet.data[0] & 3) == 3)
+        frames = packet.size_bytes < 2 ? 0 : packet.data[1] & 63u;
+    const uint32_t samples = kind < 12   ? silk[kind & 3]
+                             : kind < 16 ? silk[kind & 1]
+                                         : celt[kind & 3];
+    return frames * samples <= OPUS_PACKET_MAX ? frames * samples : 0;
+}
+
+/* The sum of samples of packets, the last of which may continue on the next page. */
+typedef struct opus_sum {
+    uint32_t samples;
+    uint32_t open_samples; /* samples of the packet that has not ended */
+    bool is_open;
+} opus_sum;
+
+/* Add the packets that end on a page. */
+static spsh_status add_page(spsh__audio_window *window, uint64_t offset, const ogg_page *page,
+                            opus_sum *sum, spsh_error *err)
+{
+    uint8_t lacing[255];
+    spsh_bytes bytes = {NULL, 0};
+    const uint32_t count = page->head_bytes - PAGE_HEAD_BYTES;
+    spsh_status rc = spsh__window_get(window, offset + PAGE_HEAD_BYTES, count, &bytes, err);
+    if (rc != SPSH_OK)
+        return rc;
+    memcpy(lacing, bytes.data, bytes.size_bytes);
+    offset += page->head_bytes;
+    for (uint32_t i = 0; i < count; offset += lacing[i++]) {
+        if (!sum->is_open) {
+            rc = spsh__window_get(window, offset, lacing[i] < 2 ? lacing[i] : 2, &bytes, err);
+            if (rc != SPSH_OK)
+                return rc;
+            sum->open_samples = opus_samples(bytes);
+        }
+        sum->is_open = lacing[i] == 255;
+        sum->samples += sum->is_open ? 0 : sum->open_samples;
+    }
+    return SPSH_OK;
+}
+
+/* Find the first page on which audio ends, and the position at which the stream begins. offset: of
+ * the page after the first. The walk reports damaged pages. */
+static spsh_status find_begin(spsh__audio_window *window, const ogg_crc_table *table,
+                              uint64_t offset, spsh__stream_extent *extent, spsh_error *err)
+{
+    ogg_page page = {.flags = 0};
+    opus_sum sum = {.samples = 0};
+    bool is_audio = false; /* the comments have ended */
+    bool is_page = false;
+    for (;;) {
+        spsh_status rc = read_page(window, table, offset, &page, &is_page, err);
+        if (rc == SPSH_OK && is_page && is_audio)
+            rc = add_page(window, offset, &page, &sum, err);
+        if (rc != SPSH_OK || !is_page)
+            return rc;
+        if (is_audio && page.ends_packet)
+            break;
+        is_audio = is_audio || page.ends_packet;
+        offset += page.size_bytes;
+    }
+    if (page.granule <= INT64_MAX && page.granule > sum.samples) {
+        extent->begin_sample = page.granule - sum.samples;
+        extent->begin_page_offset_bytes = offset;
+    }
+    return SPSH_OK;
 }
 
 static void explain(spsh__stream_extent *extent, const char *what, uint64_t offset)
@@ -221,7 +302,7 @@ static spsh_status find_tail(spsh__audio_window *window, const ogg_crc_table *ta
 }
 
 /* The CRC is linear: the flag changes it by the CRC of a page of zeros with that flag. */
-static uint32_t crc_with_end_flag(const ogg_crc_table *table, const ogg_page *page)
+static uint32_t crc_with_other_flag(const ogg_crc_table *table, const ogg_page *page)
 {
     static const uint8_t flag = FLAG_LAST;
     static const uint8_t zero = 0;
@@ -231,18 +312,25 @@ static uint32_t crc_with_end_flag(const ogg_crc_table *table, const ogg_page *pa
     return page->crc ^ crc;
 }
 
-/* Judge a stream whose intact pages end at offset without an end-of-stream flag. */
+/* Judge a stream whose intact pages end at offset. libsndfile needs the end-of-stream flag of a page
+ * that trims its last packet. It rejects the flag if the only page with audio does not begin at 0.
+ */
 static void judge_end(const ogg_crc_table *table, const ogg_page *last, bool is_open,
                       uint64_t offset, spsh__stream_extent *extent)
 {
-    if (is_open) {
+    const bool has_flag = (last->flags & FLAG_LAST) != 0;
+    if (!has_flag && is_open) {
         explain(extent, "the file ends inside a packet", offset);
-    } else if (extent->samples == 0) {
+    } else if (!has_flag && extent->samples == 0) {
         explain(extent, "the stream ends before its audio", offset);
     } else {
-        extent->lacks_end_flag = true;
+        extent->lacks_end_flag = !has_flag;
         extent->last_page_offset_bytes = offset - last->size_bytes;
-        extent->last_page_crc = crc_with_end_flag(table, last);
+        extent->flips_end_flag =
+            has_flag == (extent->begin_sample > 0 &&
+                         extent->begin_page_offset_bytes == extent->last_page_offset_bytes);
+        if (extent->flips_end_flag)
+            extent->last_page_crc = crc_with_other_flag(table, last);
     }
 }
 
@@ -287,7 +375,7 @@ static spsh_status walk(spsh__audio_window *window, const ogg_crc_table *table, 
     }
     extent->end_bytes = offset;
     extent->samples = granule == GRANULE_NONE ? 0 : granule;
-    if (extent->is_clean && (page.flags & FLAG_LAST) == 0)
+    if (extent->is_clean)
         judge_end(table, &page, is_open, offset, extent);
     return SPSH_OK;
 }
@@ -298,13 +386,17 @@ spsh_status spsh__ogg_parse(spsh__audio_window *window, bool head_only, spsh_aud
     ogg_crc_table table;
     ogg_page first = {.flags = 0};
     spsh__stream_extent extent = {.is_clean = true};
-    uint64_t pre_skip = 0;
     crc_make(&table);
-    spsh_status rc = take_head(window, &table, &first, ret_info, &pre_skip, err);
+    spsh_status rc = take_head(window, &table, &first, ret_info, &extent.pre_skip, err);
     if (rc != SPSH_OK)
         return rc;
     uint64_t offset = first.size_bytes;
     extent.head_bytes = first.size_bytes;
+    if (ret_info->codec == SPSH_CODEC_OPUS) {
+        rc = find_begin(window, &table, offset, &extent, err);
+        if (rc != SPSH_OK)
+            return rc;
+    }
     if (head_only) {
         rc = find_tail(window, &table, &offset, err);
         if (rc != SPSH_OK)
@@ -313,9 +405,10 @@ spsh_status spsh__ogg_parse(spsh__audio_window *window, bool head_only, spsh_aud
     rc = walk(window, &table, offset, &first, &extent, err);
     if (rc != SPSH_OK)
         return rc;
-    extent.samples = extent.samples > pre_skip ? extent.samples - pre_skip : 0;
+    const uint64_t skipped = extent.begin_sample + extent.pre_skip;
     if (extent.samples > INT64_MAX)
         return SPSH_FAIL_AT(err, SPSH_E_AUDIO, offset, "Ogg: the last page's position is negative");
+    extent.samples = extent.samples > skipped ? extent.samples - skipped : 0;
     ret_info->samples = extent.samples;
     *ret_extent = extent;
     return SPSH_OK;

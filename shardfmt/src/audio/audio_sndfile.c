@@ -5,13 +5,15 @@
  * parsers found intact. It sees no tags, no foreign chunks, and nothing after the first damage:
  *
  *     Vorbis      the headers, composed anew         | the pages after them
- *     Opus        first page, with 48000 as its rate | the other pages
+ *     Opus        first page, with other fields      | the other pages
  *     GSM in WAV  a WAV header of 60 bytes           | blocks
  *     GSM         - (opened as raw)                  | frames
  *
  * Opus streams state the original rate of their material, for information only. libsndfile would
  * decode at the next rate above it (at 8 kHz if the field is 0), so that the samples would depend
- * on that field. Here Opus is always decoded at 48 kHz, as the codec defines its lengths.
+ * on that field. Here Opus is always decoded at 48 kHz, as the codec defines its lengths. libsndfile
+ * skips too few samples at the start if a stream does not begin at position 0. So it is given a
+ * pre-skip of 0, and the samples are skipped here.
  *
  * Samples are read as float and converted by our own rule. GSM samples are integers.
  */
@@ -94,8 +96,8 @@ static sf_count_t on_read(void *dst, sf_count_t count, void *user)
         state->io_status =
             spsh__source_read(state->source, at, out + done, (size_t)(wanted - (uint64_t)done),
                               &got, &state->io_error);
-        if (state->extent.lacks_end_flag)
-            spsh__ogg_set_end_flag(&state->extent, at, out + done, got);
+        if (state->extent.flips_end_flag)
+            spsh__ogg_flip_end_flag(&state->extent, at, out + done, got);
         done += (sf_count_t)got;
     }
     state->offset += (uint64_t)done;
@@ -181,10 +183,11 @@ static spsh_status parse_wav_gsm(spsh__audio_window *window, sndfile_state *stat
     return SPSH_OK;
 }
 
-/* Opus: the first page becomes part of the head, with its rate field set. */
+/* Opus: the first page becomes part of the head, with the fields for the rate and the pre-skip set. */
 static spsh_status compose_opus(sndfile_state *state, spsh_error *err)
 {
-    const uint32_t rate_at = 12; /* in the packet "OpusHead" */
+    const uint32_t pre_skip_at = 10; /* in the packet "OpusHead" */
+    const uint32_t rate_at = 12;
     size_t got = 0;
     uint32_t size = state->extent.head_bytes;
     if (size > HEAD_BYTES_MAX)
@@ -196,6 +199,7 @@ static spsh_status compose_opus(sndfile_state *state, spsh_error *err)
     uint32_t packet = 27 + (uint32_t)head[26];
     if (got < size || packet + rate_at + 4 > size)
         return SPSH_FAIL_AT(err, SPSH_E_AUDIO, 0, "Opus: the first page is damaged");
+    spsh__store_u16le(head + packet + pre_skip_at, 0);
     spsh__store_u32le(head + packet + rate_at, OPUS_RATE_HZ);
     spsh__ogg_store_crc(head, size);
     state->head_bytes = size;
@@ -270,6 +274,22 @@ static void note_memory(sndfile_state *state)
         state->io_status = SPSH_FAIL(&state->io_error, SPSH_E_NO_MEMORY, "libsndfile");
 }
 
+/* Discard the samples before sample 0. */
+static void skip_start(spsh_decoder *decoder, sndfile_state *state)
+{
+    const sf_count_t fit = SPSH__SCRATCH_BYTES / sizeof(float) / decoder->info.channels;
+    sf_count_t left = state->extent.pre_skip;
+    while (left > 0 && !state->has_ended) {
+        const sf_count_t count = left < fit ? left : fit;
+        errno = 0;
+        const sf_count_t got = sf_readf_float(state->library, state->floats, count);
+        if (got < count)
+            note_memory(state);
+        state->has_ended = got < count;
+        left -= count;
+    }
+}
+
 /* Opens the library at sample 0. */
 static spsh_status open_library(spsh_decoder *decoder, sndfile_state *state, spsh_error *err)
 {
@@ -302,6 +322,7 @@ static spsh_status open_library(spsh_decoder *decoder, sndfile_state *state, sps
                          spsh_codec_name(decoder->info.codec), (unsigned)info.format,
                          info.samplerate, info.channels, decoder->info.sample_rate_hz,
                          decoder->info.channels);
+    skip_start(decoder, state);
     return SPSH_OK;
 }
 

@@ -640,6 +640,106 @@ static void put_page(test_file *file, uint32_t sequence, const uint8_t *body, co
     spsh__ogg_store_crc(file->data + at, file->size - at);
 }
 
+/* A page of Opus with a position in samples. */
+static void put_opus_page(test_file *file, uint8_t flags, uint64_t position, spsh_bytes body,
+                          spsh_bytes lacing)
+{
+    const size_t at = file->size;
+    const uint8_t sequence = at == 0 ? 0 : (uint8_t)(file->data[find_last_page(file) + 18] + 1);
+    put_page(file, sequence, body.data, lacing.data, (uint8_t)lacing.size_bytes);
+    file->data[at + 5] = flags;
+    spsh__store_u64le(file->data + at + 6, position);
+    spsh__ogg_store_crc(file->data + at, file->size - at);
+}
+
+/* Copy the heads of chirp.opus, and get its 16 packets of 960 samples. */
+static void begin_opus(test_file *file, spsh_bytes *ret_body, spsh_bytes *ret_lacing)
+{
+    static test_file chirp;
+    load("chirp.opus", &chirp);
+    const size_t at = find_last_page(&chirp);
+    file->size = 0;
+    put_opus_page(file, 2, 0, (spsh_bytes){chirp.data + 28, 19}, (spsh_bytes){chirp.data + 27, 1});
+    put_opus_page(file, 0, 0, (spsh_bytes){chirp.data + 75, 46}, (spsh_bytes){chirp.data + 74, 1});
+    *ret_lacing = (spsh_bytes){chirp.data + at + 27, 16};
+    *ret_body = (spsh_bytes){chirp.data + at + 43, chirp.size - at - 43};
+    CHECK_U64(chirp.data[at + 26], 16);
+}
+
+/* chirp.opus in three pages: the first one ends in a packet, which is padded for that. gap: samples
+ * that the last position counts in addition. */
+static void make_opus_pages(test_file *file, uint64_t begin, uint64_t gap)
+{
+    spsh_bytes body = {NULL, 0};
+    spsh_bytes lacing = {NULL, 0};
+    uint8_t padded[400] = {0};
+    uint8_t other[16];
+    begin_opus(file, &body, &lacing);
+    const size_t first = lacing.data[0];
+    padded[0] = body.data[0] | 3; /* one frame, and 254 + 40 bytes of padding */
+    memcpy(padded + 1, (const uint8_t[]){0x41, 255, 40}, 3);
+    memcpy(padded + 4, body.data + 1, first - 1);
+    const size_t rest = 4 + first - 1 + 254 + 40 - 255;
+    size_t half = 0;
+    for (size_t i = 1; i < 8; i++)
+        half += lacing.data[i];
+    REQUIRE((body.data[0] & 3) == 0 && rest < sizeof(padded) - 255);
+    put_opus_page(file, 0, UINT64_MAX, (spsh_bytes){padded, 255},
+                  (spsh_bytes){(const uint8_t[]){255}, 1});
+    static uint8_t second[2048];
+    memcpy(second, padded + 255, rest);
+    memcpy(second + rest, body.data + first, half);
+    other[0] = (uint8_t)rest;
+    memcpy(other + 1, lacing.data + 1, 7);
+    put_opus_page(file, 1, begin + 8 * UINT64_C(960), (spsh_bytes){second, rest + half},
+                  (spsh_bytes){other, 8});
+    put_opus_page(file, 4, begin + 14712 + gap,
+                  (spsh_bytes){body.data + first + half, body.size_bytes - first - half},
+                  (spsh_bytes){lacing.data + 8, 8});
+}
+
+/* Streams that were cut out of longer ones do not begin at position 0. The samples are the same, and
+ * the pre-skip is skipped. */
+static void test_opus_that_begins_late(void)
+{
+    static const uint64_t begins[] = {0, 1, 311, 312, 960, UINT64_C(1) << 40};
+    static test_file file;
+    spsh_decode_result whole = SPSH_DECODE_RESULT_INIT, result = SPSH_DECODE_RESULT_INIT;
+    spsh_audio_info info;
+    spsh_bytes body = {NULL, 0};
+    spsh_bytes lacing = {NULL, 0};
+    load("chirp.opus", &file);
+    REQUIRE(decode(&file, &whole, NULL) == SPSH_OK);
+    for (size_t i = 0; i < sizeof(begins) / sizeof(begins[0]); i++) {
+        make_opus_pages(&file, begins[i], 0);
+        REQUIRE(decode(&file, &result, NULL) == SPSH_OK);
+        CHECK_I64(result.verdict, SPSH_DECODE_EXACT);
+        CHECK_U64(result.samples, whole.samples);
+        CHECK(memcmp(result.pcm_hash, whole.pcm_hash, 16) == 0);
+        REQUIRE(inspect(&file, SPSH_CODEC_OPUS, &info, NULL) == SPSH_OK);
+        CHECK_U64(info.samples, whole.samples);
+
+        file.size--;
+        REQUIRE(decode(&file, &result, NULL) == SPSH_OK);
+        CHECK_I64(result.verdict, SPSH_DECODE_SHORT);
+        make_opus_pages(&file, begins[i], 960); /* a packet is missing */
+        REQUIRE(decode(&file, &result, NULL) == SPSH_OK);
+        CHECK_I64(result.verdict, SPSH_DECODE_SHORT);
+    }
+    /* One page with audio, which does not trim its last packet. */
+    for (size_t i = 0; i < 2 * sizeof(begins) / sizeof(begins[0]); i++) {
+        const bool has_flag = i % 2 == 0;
+        begin_opus(&file, &body, &lacing);
+        put_opus_page(&file, has_flag ? 4 : 0, begins[i / 2] + 15360, body, lacing);
+        REQUIRE(decode(&file, &result, NULL) == SPSH_OK);
+        CHECK_I64(result.verdict, has_flag ? SPSH_DECODE_EXACT : SPSH_DECODE_NO_END_FLAG);
+        CHECK_U64(result.samples, 15360 - 312);
+        if (i == 0)
+            whole = result;
+        CHECK(memcmp(result.pcm_hash, whole.pcm_hash, 16) == 0);
+    }
+}
+
 /* The length of the tags, and the positions of page ends, do not change the samples. */
 static void test_vorbis_with_long_comments(void)
 {
@@ -1391,6 +1491,7 @@ TEST_MAIN(unit_audio)
     RUN(test_chirps);
     RUN(test_opus_does_not_depend_on_the_stated_rate);
     RUN(test_ogg_without_an_end_flag);
+    RUN(test_opus_that_begins_late);
     RUN(test_vorbis_headers);
     RUN(test_vorbis_with_long_comments);
     RUN(test_one_decoder_for_many_files);
