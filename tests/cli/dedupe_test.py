@@ -239,6 +239,20 @@ def test_short_clips():
             equal(found["may_drop"], may_drop, f"explain agrees with the plan: {pair}: {found['verdict']}")
 
 
+def test_many_short_clips():
+    """Each of many clips with one name is listed with the next 8, not with all others."""
+    count = 40
+    folder = work / "words"
+    for seed in range(200, 200 + count):
+        speech(folder / str(seed) / "word.wav", f"{seed}:0.2:0.3")
+    good("pack", folder, "-o", work / "words.spsh")
+    plan, done = dedupe("words.jsonl", datasets=[work / "words.spsh"])
+    pairs = [line for line in plan.lines[1:-1] if line["type"] == "short"]
+    equal((plan.pairs, len(pairs)), ({}, 8 * count - 8 * 9 // 2), "a list that grows with the number of clips")
+    equal([line.split(":")[1] for line in done.stdout.splitlines() if "too short" in line],
+          [f" {len(pairs)} pairs of clips below 0.5 s with equal texts or names, listed in the plan"], "the terminal")
+
+
 def test_same_result(plan):
     want = (work / "plan.jsonl").read_bytes()
     others = ["exact-copies.txt", "judged-by-me", "run.tsv"]
@@ -466,6 +480,7 @@ with tempfile.TemporaryDirectory() as folder:
     test_options(found)
     test_search()
     test_short_clips()
+    test_many_short_clips()
     test_same_result(found)
     test_parts_from_nothing()
     test_stopped()
