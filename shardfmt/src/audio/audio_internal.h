@@ -151,6 +151,15 @@ typedef struct spsh__wav_layout {
 spsh_status spsh__wav_parse(spsh__audio_window *window, spsh_audio_info *ret_info,
                             spsh__wav_layout *ret_layout, spsh_error *err);
 
+#define SPSH__OGG_PATCHES 2
+
+/* Changes to the head of an Ogg page, for libsndfile. */
+typedef struct spsh__ogg_page_patch {
+    bool is_used;
+    uint64_t offset_bytes; /* offset of the page */
+    uint8_t head[26];      /* from byte 5 on: flags, position, serial number, sequence, CRC */
+} spsh__ogg_page_patch;
+
 /* The extent of compressed audio inside a file, found by walking its frames or pages. */
 typedef struct spsh__stream_extent {
     uint64_t begin_bytes;
@@ -160,12 +169,10 @@ typedef struct spsh__stream_extent {
     bool is_clean;         /* only tags follow, and the last packet is complete */
     uint32_t pre_skip;     /* Opus: samples to discard at the start */
     uint64_t begin_sample; /* Opus: position of the first sample, with the pre-skip */
-    uint64_t begin_page_offset_bytes; /* valid if begin_sample > 0: the first page of audio */
-    bool lacks_end_flag;              /* Ogg: clean, but the last page has no end-of-stream flag */
-    bool flips_end_flag;              /* Ogg: libsndfile needs the last page with the other flag */
-    uint64_t last_page_offset_bytes;  /* valid if flips_end_flag */
-    uint32_t last_page_crc;           /* valid if flips_end_flag: CRC with the other flag */
-    char detail[120];                 /* why it is not clean */
+    bool counts_packets;   /* Opus: the samples of all packets are counted */
+    bool lacks_end_flag;   /* Ogg: clean, but the last page has no end-of-stream flag */
+    spsh__ogg_page_patch patches[SPSH__OGG_PATCHES]; /* Ogg */
+    char detail[120];                                /* why it is not clean */
 } spsh__stream_extent;
 
 /* Compare the sample count with the sum of the frames or pages, if the headers claim no count. */
@@ -189,9 +196,9 @@ spsh_status spsh__vorbis_compose(spsh__audio_window *window, const spsh_allocato
                                  spsh__stream_extent *extent, struct spsh__buffer *head,
                                  spsh_error *err);
 
-/* Change the end-of-stream flag of the last page, in a copy of size_bytes from offset_bytes. */
-void spsh__ogg_flip_end_flag(const spsh__stream_extent *extent, uint64_t offset_bytes,
-                             uint8_t *bytes, size_t size_bytes);
+/* Apply the patches to a copy of size_bytes from offset_bytes. */
+void spsh__ogg_patch(const spsh__stream_extent *extent, uint64_t offset_bytes, uint8_t *bytes,
+                     size_t size_bytes);
 
 /* Compute and store the CRC of a whole page. */
 void spsh__ogg_store_crc(uint8_t *page, size_t size_bytes);

@@ -11,7 +11,8 @@
  *
  * Opus streams that were cut out of longer ones, or that began late, do not begin at position 0.
  * The first page with audio states the position of its end, so its packets give the position of its
- * begin (RFC 7845, section 4.5). The pre-skip comes after it.
+ * begin (RFC 7845, section 4.5). The pre-skip comes after it. libsndfile loses samples of streams
+ * with odd positions, so it sees corrected ones.
  */
 #include "audio_internal.h"
 
@@ -19,6 +20,7 @@
 
 #define PAGE_HEAD_BYTES 27
 #define FLAGS_AT        5
+#define GRANULE_AT      6
 #define CRC_AT          22
 #define PAGE_BYTES_MAX  (PAGE_HEAD_BYTES + 255 + 255 * 255)
 #define FLAG_FIRST      2
@@ -32,6 +34,7 @@ typedef struct ogg_page {
     uint64_t granule;
     uint32_t serial;
     uint32_t sequence;
+    uint64_t offset_bytes;
     uint32_t size_bytes; /* head, lacing and body */
     uint32_t head_bytes; /* head and lacing */
     uint32_t crc;
@@ -75,7 +78,8 @@ static spsh_status read_page(spsh__audio_window *window, const ogg_crc_table *ta
         return rc;
     if (bytes.size_bytes < PAGE_HEAD_BYTES || memcmp(bytes.data, "OggS", 5) != 0)
         return SPSH_OK;
-    ogg_page page = {.flags = bytes.data[FLAGS_AT],
+    ogg_page page = {.offset_bytes = offset,
+                     .flags = bytes.data[FLAGS_AT],
                      .granule = spsh__load_u64le(bytes.data + 6),
                      .serial = spsh__load_u32le(bytes.data + 14),
                      .sequence = spsh__load_u32le(bytes.data + 18),
@@ -117,16 +121,37 @@ void spsh__ogg_store_crc(uint8_t *page, size_t size_bytes)
     spsh__store_u32le(page + CRC_AT, crc_update(&table, 0, page, size_bytes));
 }
 
-void spsh__ogg_flip_end_flag(const spsh__stream_extent *extent, uint64_t offset_bytes,
-                             uint8_t *bytes, size_t size_bytes)
+void spsh__ogg_patch(const spsh__stream_extent *extent, uint64_t offset_bytes, uint8_t *bytes,
+                     size_t size_bytes)
 {
-    uint8_t crc[4];
-    spsh__store_u32le(crc, extent->last_page_crc);
-    for (uint64_t i = FLAGS_AT; i < CRC_AT + 4; i = i == FLAGS_AT ? CRC_AT : i + 1) {
-        const uint64_t at = extent->last_page_offset_bytes + i - offset_bytes;
-        if (at < size_bytes) /* an offset before the copy wraps to a large one */
-            bytes[at] = i == FLAGS_AT ? bytes[at] ^ FLAG_LAST : crc[i - CRC_AT];
+    for (size_t k = 0; k < SPSH__OGG_PATCHES; k++) {
+        const spsh__ogg_page_patch *patch = &extent->patches[k];
+        for (uint64_t i = FLAGS_AT; patch->is_used && i < CRC_AT + 4; i++) {
+            const uint64_t at = patch->offset_bytes + i - offset_bytes;
+            if (at < size_bytes) /* an offset before the copy wraps to a large one */
+                bytes[at] = patch->head[i];
+        }
     }
+}
+
+/* Change the flags and the position of a page. The CRC is linear: a change adds the CRC of a page of
+ * zeros with only that change. */
+static void patch_page(spsh__ogg_page_patch *patch, const ogg_crc_table *table,
+                       const ogg_page *page, uint8_t flags, uint64_t granule)
+{
+    uint8_t change[GRANULE_AT + 8] = {0};
+    static const uint8_t zero = 0;
+    change[FLAGS_AT] = flags ^ page->flags;
+    spsh__store_u64le(change + GRANULE_AT, granule ^ page->granule);
+    uint32_t crc = crc_update(table, 0, change, sizeof(change));
+    for (uint32_t i = sizeof(change); i < page->size_bytes; i++)
+        crc = crc_update(table, crc, &zero, 1);
+    *patch = (spsh__ogg_page_patch){.is_used = true, .offset_bytes = page->offset_bytes};
+    patch->head[FLAGS_AT] = flags;
+    spsh__store_u64le(patch->head + GRANULE_AT, granule);
+    spsh__store_u32le(patch->head + GRANULE_AT + 8, page->serial);
+    spsh__store_u32le(patch->head + GRANULE_AT + 12, page->sequence);
+    spsh__store_u32le(patch->head + CRC_AT, page->crc ^ crc);
 }
 
 static spsh_status take_opus(spsh_bytes packet, spsh_audio_info *info, uint32_t *ret_pre_skip,
@@ -203,24 +228,27 @@ static uint32_t opus_samples(spsh_bytes packet)
 
 /* The sum of samples of packets, the last of which may continue on the next page. */
 typedef struct opus_sum {
-    uint32_t samples;
+    uint64_t samples;
+    uint32_t last_samples; /* samples of the last packet that has ended */
     uint32_t open_samples; /* samples of the packet that has not ended */
     bool is_open;
+    bool is_audio; /* the comments have ended */
 } opus_sum;
 
 /* Add the packets that end on a page. */
-static spsh_status add_page(spsh__audio_window *window, uint64_t offset, const ogg_page *page,
-                            opus_sum *sum, spsh_error *err)
+static spsh_status add_page(spsh__audio_window *window, const ogg_page *page, opus_sum *sum,
+                            spsh_error *err)
 {
-    uint8_t lacing[255];
+    uint8_t lacing[255] = {0};
     spsh_bytes bytes = {NULL, 0};
     const uint32_t count = page->head_bytes - PAGE_HEAD_BYTES;
-    spsh_status rc = spsh__window_get(window, offset + PAGE_HEAD_BYTES, count, &bytes, err);
+    uint64_t offset = page->offset_bytes + PAGE_HEAD_BYTES;
+    spsh_status rc = spsh__window_get(window, offset, count, &bytes, err);
     if (rc != SPSH_OK)
         return rc;
     memcpy(lacing, bytes.data, bytes.size_bytes);
-    offset += page->head_bytes;
-    for (uint32_t i = 0; i < count; offset += lacing[i++]) {
+    offset += count;
+    for (uint32_t i = 0; sum->is_audio && i < count; offset += lacing[i++]) {
         if (!sum->is_open) {
             rc = spsh__window_get(window, offset, lacing[i] < 2 ? lacing[i] : 2, &bytes, err);
             if (rc != SPSH_OK)
@@ -229,34 +257,56 @@ static spsh_status add_page(spsh__audio_window *window, uint64_t offset, const o
         }
         sum->is_open = lacing[i] == 255;
         sum->samples += sum->is_open ? 0 : sum->open_samples;
+        sum->last_samples = sum->is_open ? sum->last_samples : sum->open_samples;
     }
+    sum->is_audio = sum->is_audio || page->ends_packet;
     return SPSH_OK;
 }
 
-/* Find the first page on which audio ends, and the position at which the stream begins. offset: of
- * the page after the first. The walk reports damaged pages. */
-static spsh_status find_begin(spsh__audio_window *window, const ogg_crc_table *table,
-                              uint64_t offset, spsh__stream_extent *extent, spsh_error *err)
+/* Find the next page on which audio ends. page: the page before. */
+static spsh_status next_audio(spsh__audio_window *window, const ogg_crc_table *table,
+                              ogg_page *page, opus_sum *sum, bool *ret_is_page, spsh_error *err)
 {
-    ogg_page page = {.flags = 0};
+    bool was_audio = false;
+    spsh_status rc = SPSH_OK;
+    do {
+        rc =
+            read_page(window, table, page->offset_bytes + page->size_bytes, page, ret_is_page, err);
+        was_audio = sum->is_audio;
+        if (rc == SPSH_OK && *ret_is_page)
+            rc = add_page(window, page, sum, err);
+    } while (rc == SPSH_OK && *ret_is_page && !(was_audio && page->ends_packet));
+    return rc;
+}
+
+/* Find the position at which the stream begins. first: the first page of the file. The walk reports
+ * damaged pages. ffmpeg may write a late position on the first page with audio only: no page may
+ * state fewer samples than its packets have, unless it is the last one. */
+static spsh_status find_begin(spsh__audio_window *window, const ogg_crc_table *table,
+                              const ogg_page *first, spsh__stream_extent *extent, spsh_error *err)
+{
+    ogg_page page = *first;
     opus_sum sum = {.samples = 0};
-    bool is_audio = false; /* the comments have ended */
     bool is_page = false;
-    for (;;) {
-        spsh_status rc = read_page(window, table, offset, &page, &is_page, err);
-        if (rc == SPSH_OK && is_page && is_audio)
-            rc = add_page(window, offset, &page, &sum, err);
-        if (rc != SPSH_OK || !is_page)
-            return rc;
-        if (is_audio && page.ends_packet)
-            break;
-        is_audio = is_audio || page.ends_packet;
-        offset += page.size_bytes;
-    }
-    if (page.granule <= INT64_MAX && page.granule > sum.samples) {
+    spsh_status rc = next_audio(window, table, &page, &sum, &is_page, err);
+    if (rc != SPSH_OK || !is_page || page.granule > INT64_MAX || page.granule <= sum.samples)
+        return rc;
+    extent->begin_sample = page.granule - sum.samples;
+    const ogg_page begin = page;
+    const uint64_t begin_samples = sum.samples;
+    if ((page.flags & FLAG_LAST) == 0)
+        rc = next_audio(window, table, &page, &sum, &is_page, err);
+    if (rc != SPSH_OK)
+        return rc;
+    const bool is_only = page.offset_bytes == begin.offset_bytes;
+    const bool is_off = is_page && !is_only && (page.flags & FLAG_LAST) == 0 &&
+                        page.granule <= INT64_MAX && page.granule >= sum.samples &&
+                        page.granule - sum.samples < extent->begin_sample;
+    if (is_off)
         extent->begin_sample = page.granule - sum.samples;
-        extent->begin_page_offset_bytes = offset;
-    }
+    if (is_only || is_off)
+        patch_page(&extent->patches[0], table, &begin, begin.flags,
+                   begin_samples + (is_off ? extent->begin_sample : 0));
     return SPSH_OK;
 }
 
@@ -301,37 +351,29 @@ static spsh_status find_tail(spsh__audio_window *window, const ogg_crc_table *ta
     return SPSH_OK;
 }
 
-/* The CRC is linear: the flag changes it by the CRC of a page of zeros with that flag. */
-static uint32_t crc_with_other_flag(const ogg_crc_table *table, const ogg_page *page)
-{
-    static const uint8_t flag = FLAG_LAST;
-    static const uint8_t zero = 0;
-    uint32_t crc = crc_update(table, 0, &flag, 1);
-    for (uint32_t i = FLAGS_AT + 1; i < page->size_bytes; i++)
-        crc = crc_update(table, crc, &zero, 1);
-    return page->crc ^ crc;
-}
-
-/* Judge a stream whose intact pages end at offset. libsndfile needs the end-of-stream flag of a page
- * that trims its last packet. It rejects the flag if the only page with audio does not begin at 0.
- */
+/* Judge a stream whose intact pages end at offset without an end-of-stream flag. libsndfile rejects
+ * an Opus stream without it if the last page trims the last packet. */
 static void judge_end(const ogg_crc_table *table, const ogg_page *last, bool is_open,
                       uint64_t offset, spsh__stream_extent *extent)
 {
-    const bool has_flag = (last->flags & FLAG_LAST) != 0;
-    if (!has_flag && is_open) {
+    if (is_open) {
         explain(extent, "the file ends inside a packet", offset);
-    } else if (!has_flag && extent->samples == 0) {
+    } else if (extent->samples == 0) {
         explain(extent, "the stream ends before its audio", offset);
     } else {
-        extent->lacks_end_flag = !has_flag;
-        extent->last_page_offset_bytes = offset - last->size_bytes;
-        extent->flips_end_flag =
-            has_flag == (extent->begin_sample > 0 &&
-                         extent->begin_page_offset_bytes == extent->last_page_offset_bytes);
-        if (extent->flips_end_flag)
-            extent->last_page_crc = crc_with_other_flag(table, last);
+        extent->lacks_end_flag = true;
     }
+    if (extent->lacks_end_flag && extent->patches[0].offset_bytes != last->offset_bytes)
+        patch_page(&extent->patches[1], table, last, last->flags | FLAG_LAST, last->granule);
+}
+
+/* Correct the position of the last page if it is past the end by less than a packet. So no packet is
+ * missing: ffmpeg writes such positions. */
+static void judge_surplus(const opus_sum *sum, spsh__stream_extent *extent)
+{
+    const uint64_t end = extent->begin_sample + sum->samples;
+    if (extent->samples > end && extent->samples - end < sum->last_samples)
+        extent->samples = end;
 }
 
 /* Follows the pages from offset to the end of the stream. */
@@ -343,6 +385,7 @@ static spsh_status walk(spsh__audio_window *window, const ogg_crc_table *table, 
     uint32_t sequence = first->sequence + 1;
     bool is_first = true;
     bool is_open = false;
+    opus_sum sum = {.samples = 0};
     extent->is_clean = true;
     while (offset < window->source->size_bytes) {
         ogg_page next = {.flags = 0};
@@ -369,13 +412,19 @@ static spsh_status walk(spsh__audio_window *window, const ogg_crc_table *table, 
         page = next;
         sequence = next.sequence + 1;
         is_open = next.has_segments ? next.is_open : is_open;
+        if (extent->counts_packets)
+            rc = add_page(window, &next, &sum, err);
+        if (rc != SPSH_OK)
+            return rc;
         if (next.ends_packet && next.granule != GRANULE_NONE)
             granule = next.granule;
         offset += next.size_bytes;
     }
     extent->end_bytes = offset;
     extent->samples = granule == GRANULE_NONE ? 0 : granule;
-    if (extent->is_clean)
+    if (extent->is_clean && extent->counts_packets && (page.flags & FLAG_LAST) != 0)
+        judge_surplus(&sum, extent);
+    if (extent->is_clean && (page.flags & FLAG_LAST) == 0)
         judge_end(table, &page, is_open, offset, extent);
     return SPSH_OK;
 }
@@ -393,7 +442,8 @@ spsh_status spsh__ogg_parse(spsh__audio_window *window, bool head_only, spsh_aud
     uint64_t offset = first.size_bytes;
     extent.head_bytes = first.size_bytes;
     if (ret_info->codec == SPSH_CODEC_OPUS) {
-        rc = find_begin(window, &table, offset, &extent, err);
+        rc = find_begin(window, &table, &first, &extent, err);
+        extent.counts_packets = !head_only;
         if (rc != SPSH_OK)
             return rc;
     }

@@ -96,8 +96,8 @@ static sf_count_t on_read(void *dst, sf_count_t count, void *user)
         state->io_status =
             spsh__source_read(state->source, at, out + done, (size_t)(wanted - (uint64_t)done),
                               &got, &state->io_error);
-        if (state->extent.flips_end_flag)
-            spsh__ogg_flip_end_flag(&state->extent, at, out + done, got);
+        if (state->extent.patches[0].is_used || state->extent.patches[1].is_used)
+            spsh__ogg_patch(&state->extent, at, out + done, got);
         done += (sf_count_t)got;
     }
     state->offset += (uint64_t)done;

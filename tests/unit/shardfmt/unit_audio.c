@@ -666,9 +666,9 @@ static void begin_opus(test_file *file, spsh_bytes *ret_body, spsh_bytes *ret_la
     CHECK_U64(chirp.data[at + 26], 16);
 }
 
-/* chirp.opus in three pages: the first one ends in a packet, which is padded for that. gap: samples
- * that the last position counts in addition. */
-static void make_opus_pages(test_file *file, uint64_t begin, uint64_t gap)
+/* chirp.opus in four pages: the first one ends in a packet, which is padded for that. late, gap:
+ * samples that the first position, and the last one, count in addition. */
+static void make_opus_pages(test_file *file, uint64_t begin, uint64_t late, uint64_t gap)
 {
     spsh_bytes body = {NULL, 0};
     spsh_bytes lacing = {NULL, 0};
@@ -691,15 +691,22 @@ static void make_opus_pages(test_file *file, uint64_t begin, uint64_t gap)
     memcpy(second + rest, body.data + first, half);
     other[0] = (uint8_t)rest;
     memcpy(other + 1, lacing.data + 1, 7);
-    put_opus_page(file, 1, begin + 8 * UINT64_C(960), (spsh_bytes){second, rest + half},
+    put_opus_page(file, 1, begin + late + 8 * UINT64_C(960), (spsh_bytes){second, rest + half},
                   (spsh_bytes){other, 8});
+    size_t third = first + half;
+    for (size_t i = 8; i < 12; i++)
+        third += lacing.data[i];
+    put_opus_page(file, 0, begin + 12 * UINT64_C(960),
+                  (spsh_bytes){body.data + first + half, third - first - half},
+                  (spsh_bytes){lacing.data + 8, 4});
     put_opus_page(file, 4, begin + 14712 + gap,
-                  (spsh_bytes){body.data + first + half, body.size_bytes - first - half},
-                  (spsh_bytes){lacing.data + 8, 8});
+                  (spsh_bytes){body.data + third, body.size_bytes - third},
+                  (spsh_bytes){lacing.data + 12, 4});
 }
 
 /* Streams that were cut out of longer ones do not begin at position 0. The samples are the same, and
- * the pre-skip is skipped. */
+ * the pre-skip is skipped. The first position may be too late, and the last one, too, if that is less
+ * than a packet. */
 static void test_opus_that_begins_late(void)
 {
     static const uint64_t begins[] = {0, 1, 311, 312, 960, UINT64_C(1) << 40};
@@ -711,10 +718,16 @@ static void test_opus_that_begins_late(void)
     load("chirp.opus", &file);
     REQUIRE(decode(&file, &whole, NULL) == SPSH_OK);
     for (size_t i = 0; i < sizeof(begins) / sizeof(begins[0]); i++) {
-        make_opus_pages(&file, begins[i], 0);
+        make_opus_pages(&file, begins[i], 489 * (i % 2), 0);
         REQUIRE(decode(&file, &result, NULL) == SPSH_OK);
         CHECK_I64(result.verdict, SPSH_DECODE_EXACT);
         CHECK_U64(result.samples, whole.samples);
+        CHECK(memcmp(result.pcm_hash, whole.pcm_hash, 16) == 0);
+        file.data[find_last_page(&file) + 5] = 0;
+        const size_t last = find_last_page(&file);
+        spsh__ogg_store_crc(file.data + last, file.size - last);
+        REQUIRE(decode(&file, &result, NULL) == SPSH_OK);
+        CHECK_I64(result.verdict, SPSH_DECODE_NO_END_FLAG);
         CHECK(memcmp(result.pcm_hash, whole.pcm_hash, 16) == 0);
         REQUIRE(inspect(&file, SPSH_CODEC_OPUS, &info, NULL) == SPSH_OK);
         CHECK_U64(info.samples, whole.samples);
@@ -722,9 +735,13 @@ static void test_opus_that_begins_late(void)
         file.size--;
         REQUIRE(decode(&file, &result, NULL) == SPSH_OK);
         CHECK_I64(result.verdict, SPSH_DECODE_SHORT);
-        make_opus_pages(&file, begins[i], 960); /* a packet is missing */
+        make_opus_pages(&file, begins[i], 0, 648 + 960); /* a packet is missing */
         REQUIRE(decode(&file, &result, NULL) == SPSH_OK);
         CHECK_I64(result.verdict, SPSH_DECODE_SHORT);
+        make_opus_pages(&file, begins[i], 0, 648 + 959); /* no packet is missing */
+        REQUIRE(decode(&file, &result, NULL) == SPSH_OK);
+        CHECK_I64(result.verdict, SPSH_DECODE_EXACT);
+        CHECK_U64(result.samples, 15360 - 312);
     }
     /* One page with audio, which does not trim its last packet. */
     for (size_t i = 0; i < 2 * sizeof(begins) / sizeof(begins[0]); i++) {
