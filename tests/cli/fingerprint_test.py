@@ -163,7 +163,7 @@ def test_long(folder):
 
 
 def test_arguments(dataset):
-    for words, message in ((["--part", "3/3"], "--part '3/3'"), (["--part", "1"], "--part '1'"), (["--part", "0/0"], "--part"),
+    for words, message in ((["--part", "3/3"], "--part 3/3"), (["--part", "1"], "--part 1:"), (["--part", "0/0"], "--part"),
                            (["--part", "-1/2"], "--part"), (["--part", "1/2x"], "--part"), (["--jobs", "0"], "--jobs")):
         result = run("fingerprint", dataset, *words)
         equal(result.returncode, 2, f"{words}")
