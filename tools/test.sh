@@ -30,7 +30,11 @@ case $preset in *clang*) groups="$groups lint" ;; esac
 tools/install-deps.sh $groups
 tools/install-python.sh pyarrow kubernetes
 
-configured=$(cmake --preset "$preset" \
+# The quick start may have left build/release without tests and code for GPUs.
+options=
+[ "$preset" != release ] || options="-DBUILD_TESTING=ON -DSPEECHSHARD_CUDA=AUTO"
+# shellcheck disable=SC2086 # a list of options
+configured=$(cmake --preset "$preset" $options \
     ${SPEECHSHARD_TEST_CUDA:+"-DSPEECHSHARD_CUDA_ARCHITECTURES=$SPEECHSHARD_TEST_CUDA"})
 printf '%s\n' "$configured" | grep 'CUDA plug-in' # built, or why not
 cmake --build "$build" --parallel "$jobs" --target "$target"
