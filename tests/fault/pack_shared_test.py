@@ -191,7 +191,11 @@ def main():
         if not rig.mount("client-0", 0, 1):
             print("skipped: FUSE cannot mount here")
             return 77
+        can_bind = subprocess.run(rig.on_client("client-0", ["true"]), check=False).returncode == 0
         rig.unmount("client-0")
+        if not can_bind:
+            print("skipped: no mount namespaces here")
+            return 77
         try:
             pack_after_look(rig)
             pack_on_slow_disk(rig)

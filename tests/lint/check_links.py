@@ -1,12 +1,12 @@
 """check_links.py [ROOT]: every link of a Markdown file to a file or a heading of this tree must
 exist.
 
-Reads the tracked Markdown files. Links to other hosts are not followed. Heading anchors are those
-of GitHub. Exit status 1 and one line per broken link.
+Reads the Markdown files, except those in build and hidden folders. Links to other hosts are not
+followed. Heading anchors are those of GitHub. Exit status 1 and one line per broken link.
 """
 
+import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 from urllib.parse import unquote
@@ -33,15 +33,15 @@ def anchors(path):
     return found | set(re.findall(r"<a (?:id|name)=\"([^\"]+)\"", text))
 
 
+def pages(root):
+    for folder, folders, files in os.walk(root):
+        folders[:] = sorted(name for name in folders if name != "build" and not name.startswith("."))
+        yield from (Path(folder, name) for name in sorted(files) if name.endswith(".md"))
+
+
 def problems(root):
-    listed = subprocess.run(
-        ["git", "-C", root, "ls-files", "-z", "--cached", "--others", "--exclude-standard", "*.md"],
-        check=True, stdout=subprocess.PIPE,
-    )  # fmt: skip
-    for name in sorted(filter(None, listed.stdout.decode().split("\0"))):
-        path = root / name
-        if not path.is_file():
-            continue
+    for path in pages(root):
+        name = path.relative_to(root)
         for target in LINK.findall(prose(path)):
             if re.match(r"[a-z][a-z0-9+.-]*:", target):
                 continue

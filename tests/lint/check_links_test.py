@@ -19,7 +19,6 @@ CASES = (
 def main():
     for pages, want in CASES:
         with tempfile.TemporaryDirectory() as folder:
-            subprocess.run(["git", "init", "-q", folder], check=True)
             for name, text in pages.items():
                 path = Path(folder, name)
                 path.parent.mkdir(exist_ok=True)
