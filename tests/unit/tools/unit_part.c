@@ -68,6 +68,8 @@ static const part_case cases[] = {
     {"mpirun in a Slurm array", {SLURM_ARRAY("1", "2", "1", "2", "1"), SLURM_BATCH, MPIRUN("3", "4")}, 0, 3, 8,
      "Slurm array and mpirun", NULL},
     {"mpirun in an SGE array", {SGE("2", "1", "3", "1"), MPIRUN("1", "2")}, 0, 3, 6, "SGE array and mpirun", NULL},
+    {"mpirun in an array with too many parts", {SLURM_ARRAY("1", "600000000", "0", "599999999", "1"), SLURM_BATCH, MPIRUN("3", "8")},
+     0, 0, 0, NULL, "has 4800000000 parts"},
     {"mpirun in an array without a count", {"PBS_ARRAY_INDEX=2", MPIRUN("1", "2")}, 6, 5, 6, "PBS array and mpirun", NULL},
 
     /* Kubernetes, torchrun, plain variables */

@@ -179,6 +179,10 @@ static spsh_status find(uint64_t count, spsh_job_part *ret_part, spsh_error *err
                          "%" PRIu64 " parts are given, but the %s has %" PRIu64, count, part.source,
                          part.count);
     part.count = part.count != 0 ? part.count : count;
+    if (part.count > COUNT_MAX)
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
+                         "the %s has %" PRIu64 " parts, and at most %" PRIu64 " are possible",
+                         part.source, part.count, COUNT_MAX);
     if (part.count != 0 && part.index >= part.count)
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
                          "this is part %" PRIu64 " of the %s, but the last of %" PRIu64
