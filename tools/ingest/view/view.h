@@ -86,16 +86,17 @@ typedef struct spsh__packed_archive {
     char *detail;       /* reason of the damage, or NULL; owned */
 } spsh__packed_archive;
 
+/** Unpack the compressed archives of a corpus, and set the last three members of each. */
+typedef spsh_status (*spsh__unpack_all_fn)(void *user, spsh__packed_archive *archives, size_t count,
+                                           spsh_error *err);
+
 /** Callbacks for events while archives are read. Any function may be NULL. */
 typedef struct spsh__view_observer {
     spsh_status (*problem_fn)(void *user, const spsh__view_problem *problem, spsh_error *err);
     /* Progress in bytes of the compressed archives; may cancel. */
     spsh_status (*unpack_fn)(void *user, uint64_t done_bytes, uint64_t total_bytes,
                              spsh_error *err);
-    /* Unpack the compressed archives, and set the last three members of each. NULL: the view unpacks
-     * them into its scratch directory. */
-    spsh_status (*unpack_all_fn)(void *user, spsh__packed_archive *archives, size_t count,
-                                 spsh_error *err);
+    spsh__unpack_all_fn unpack_all_fn; /* NULL: the view unpacks into its scratch directory */
     void *user;
 } spsh__view_observer;
 

@@ -66,7 +66,9 @@ static void set_id(shared_archive *item, const uint8_t id[16])
 
 static spsh_status fail_open(const char *path, int error, spsh_error *err)
 {
-    return SPSH_FAIL_OS(err, spsh_io_status(error), error, "%s: %s", path, strerror(error));
+    return SPSH_FAIL_OS(err, spsh_io_status(error), error,
+                        "%s: %s; each part needs the corpus under this path", path,
+                        strerror(error));
 }
 
 /* ---- the record of an unpacked archive ---- */
@@ -237,8 +239,10 @@ static spsh_status unpack_claimed(unpack_pass *pass, const shared_archive *item,
     const int from = io->open_fn(io->user, archive->path, O_RDONLY | O_CLOEXEC, 0);
     const int to = io->open_fn(io->user, tar, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     const spsh__spooling spooling = {io, from, archive->name, to, tar, on_position, pass};
-    if (from < 0 || to < 0)
-        rc = fail_open(from < 0 ? archive->path : tar, from < 0 ? -from : -to, err);
+    if (from < 0)
+        rc = fail_open(archive->path, -from, err);
+    else if (to < 0)
+        rc = SPSH_FAIL_OS(err, spsh_io_status(-to), -to, "%s: %s", tar, strerror(-to));
     if (rc == SPSH_OK)
         rc = unpack_to(pass, item, claim->generation, &spooling, err);
     else if (to >= 0)

@@ -12,10 +12,9 @@
  * and the items with duplicate ids. External sorts bound the memory. */
 typedef struct spsh__plan_scan spsh__plan_scan;
 
-/** Unpacks the compressed archives of a corpus; see spsh__view_observer. */
+/** A function that unpacks archives, and its argument. */
 typedef struct spsh__plan_unpacker {
-    spsh_status (*unpack_all_fn)(void *user, spsh__packed_archive *archives, size_t count,
-                                 spsh_error *err);
+    spsh__unpack_all_fn unpack_all_fn;
     void *user;
 } spsh__plan_unpacker;
 
