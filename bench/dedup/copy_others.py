@@ -21,7 +21,7 @@ from copy_transforms import AMR_CODECS, copy_id, MAIN_CODECS, RATE
 
 CODECS = (*(codec for codec in MAIN_CODECS if codec.name in ("gsm_8", "g722_16", "opus8_8")), AMR_CODECS[0])
 SPOKEN = {"digits", "gcin", "klettres", "ktuberling", "prompts", "fillets"}
-FILLETS_MAX = 100  # of a language: they are sentences
+FILLETS_MAX = 100  # maximum number of recordings per language, because they are sentences
 BATCH = 40
 
 

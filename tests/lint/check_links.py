@@ -1,8 +1,8 @@
 """check_links.py [ROOT]: every link of a Markdown file to a file or a heading of this tree must
 exist.
 
-Reads the Markdown files, except those in build and hidden folders. Links to other hosts are not
-followed. Heading anchors are those of GitHub. Exit status 1 and one line per broken link.
+Reads all Markdown files outside build and hidden folders. Links to other hosts are not followed.
+Heading anchors are those of GitHub. Exit status 1 and one line per broken link.
 """
 
 import os
