@@ -21,7 +21,11 @@ typedef struct spsh_shape_options {
     spsh_color color;
     const char *name;
 } spsh_shape_options;
-int spsh_shape_draw(const spsh_shape_options *options, spsh_point point);
+typedef struct spsh_setting {
+    int number;
+    int kind;
+} spsh_setting;
+int spsh_shape_draw(const spsh_shape_options *options, spsh_point point, const spsh_setting *lent);
 void spsh_shape_hide(void);
 END
     {
@@ -51,9 +55,12 @@ try 0 "options that grow at the end" 's/const char \*name;/const char *name; int
 try 1 "options that grow in the middle" 's/spsh_color color;/int size; spsh_color color;/'
 try 1 "options that lose a member" '/const char \*name/d'
 try 1 "a member of another type" 's/const char \*name;/long name[2]; int size;/'
-try 1 "a struct without a size that grows" 's/int x, y;/int x, y, z;/'
+try 0 "a lent structure that grows at the end" 's/int kind;/int kind, size;/'
+try 1 "a lent structure that grows in the middle" 's/int kind;/int size, kind;/'
+try 1 "a lent structure that loses a member" '/int kind;/d'
+try 1 "a frozen structure that grows" 's/int x, y;/int x, y, z;/'
 try 1 "an enumerator of another number" 's/SPSH_RED = 0/SPSH_RED = 1/'
 try 1 "an enumerator of another number in options that grow" 's/SPSH_RED = 0/SPSH_RED = 1/; s/const char \*name;/const char *name; int size;/'
 try 1 "a removed function" '/spsh_shape_hide/d'
-try 1 "other parameters" 's/spsh_point point/spsh_point point, int size/'
+try 1 "other parameters" 's/spsh_point point,/spsh_point point, int size,/'
 try 0 "a removed function and a new soname" '/spsh_shape_hide/d' libspeechshard-shape.so.0.2
