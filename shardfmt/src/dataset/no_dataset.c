@@ -79,7 +79,8 @@ spsh_status spsh__no_dataset(const spsh_io *io, const spsh_allocator *allocator,
     if (!spsh__dataset_has(io, allocator, dataset_path, "."))
         what = "no such directory";
     else if (spsh__dataset_has(io, allocator, dataset_path, "shards"))
-        what = "no manifest.spsh: pack has not finished; run it again to continue";
+        what = "no manifest.spsh: pack has not finished; run it again to continue, or run "
+               "speechshard merge after its parts";
     else if (spsh__dataset_has(io, allocator, dataset_path, "metrics.jsonl"))
         what = "a training run, not a dataset; speechshard report describes it";
     return SPSH_FAIL_OS(err, rc, err->os_errno, "%s: %s", dataset_path, what);

@@ -511,6 +511,7 @@ static void test_no_dataset(void)
     run_in(path, "mkdir shards");
     CHECK_I64(spsh_dataset_open(path, NULL, &dataset, &err), SPSH_E_NOT_FOUND);
     CHECK(strstr(err.message, "pack has not finished") != NULL);
+    CHECK(strstr(err.message, "speechshard merge after its parts") != NULL);
     run_in(path, "echo something else entirely > manifest.spsh");
     CHECK_I64(spsh_dataset_open(path, NULL, &dataset, &err), SPSH_E_NOT_SPEECHSHARD);
     CHECK(dataset == NULL);
